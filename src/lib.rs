@@ -1,1 +1,3 @@
-//! x
+//! A pool of fenced workers for Hermes Kanban boards.
+
+pub mod protocol;
