@@ -63,13 +63,19 @@ pub enum FileProblem {
     #[error("cannot be opened: {0}; check that its folder exists and belongs to this user")]
     CannotOpen(String),
     /// Another process has held it for longer than this one waits.
-    #[error("is locked by another process; stop the other coordinator or close the tool that holds it")]
+    #[error(
+        "is locked by another process; stop the other coordinator or close the tool that holds it"
+    )]
     Locked,
     /// It is no database, or a damaged one.
-    #[error("is malformed: {0}; restore it from a backup, or move it away to begin with an empty store")]
+    #[error(
+        "is malformed: {0}; restore it from a backup, or move it away to begin with an empty store"
+    )]
     Malformed(String),
     /// A newer program has written it. It was left untouched.
-    #[error("has version {found}, this program knows versions up to {known}; run the newer program")]
+    #[error(
+        "has version {found}, this program knows versions up to {known}; run the newer program"
+    )]
     Newer {
         /// The version of the file.
         found: i64,
@@ -83,7 +89,9 @@ pub enum FileProblem {
     #[error("has not been prepared yet; start the coordinator once")]
     NotPrepared,
     /// It may not be written.
-    #[error("is read-only; check its permissions, those of its folder, and how the disk is mounted")]
+    #[error(
+        "is read-only; check its permissions, those of its folder, and how the disk is mounted"
+    )]
     ReadOnly,
     /// There is no room for it.
     #[error("cannot grow: the disk is full; make room")]

@@ -94,7 +94,9 @@ impl Store {
                 Err(error)
             }
             Err(Broken::Lost(error)) => {
-                group.iter_mut().for_each(|job| job.0.fail(StoreError::Unknown));
+                group
+                    .iter_mut()
+                    .for_each(|job| job.0.fail(StoreError::Unknown));
                 Err(error)
             }
         };
@@ -106,7 +108,11 @@ impl Store {
     ///
     /// # Errors
     /// Those of the operation, and [`StoreError::Unknown`] if its commit failed.
-    pub fn run<O: Operation>(&mut self, operation: O, now: Timestamp) -> Result<O::Reply, StoreError> {
+    pub fn run<O: Operation>(
+        &mut self,
+        operation: O,
+        now: Timestamp,
+    ) -> Result<O::Reply, StoreError> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let job = Job::new(operation, move |outcome| {
             // The receiver below outlives the group.

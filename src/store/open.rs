@@ -115,11 +115,12 @@ fn prepare(connection: &mut Connection, path: &Path, slots: u16) -> Result<Fence
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(FileProblem::ReadOnly.into());
     }
-    let mode: String =
-        connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
+    let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         let path = path.display();
-        return Err(FileProblem::Other(format!("{path} cannot use a write-ahead log ({mode})")).into());
+        return Err(
+            FileProblem::Other(format!("{path} cannot use a write-ahead log ({mode})")).into(),
+        );
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
     let fence = migrate(connection, slots)?;

@@ -53,7 +53,10 @@ impl Reader {
     ///
     /// # Errors
     /// [`StoreError::File`] if the file cannot be read.
-    pub fn unsettled(&self, board: &BoardSlug) -> Result<Vec<Result<Record, IllegalRow>>, StoreError> {
+    pub fn unsettled(
+        &self,
+        board: &BoardSlug,
+    ) -> Result<Vec<Result<Record, IllegalRow>>, StoreError> {
         self.tx()
             .all(sql::UNSETTLED_OF_BOARD, [board.as_str()], read_record)
     }
@@ -70,7 +73,10 @@ impl Reader {
     ///
     /// # Errors
     /// [`StoreError::File`] if the file cannot be read.
-    pub fn intents(&self, board: &BoardSlug) -> Result<Vec<Result<Intent, IllegalRow>>, StoreError> {
+    pub fn intents(
+        &self,
+        board: &BoardSlug,
+    ) -> Result<Vec<Result<Intent, IllegalRow>>, StoreError> {
         self.tx()
             .all(sql::INTENTS_OF_BOARD, [board.as_str()], read_intent)
     }
@@ -92,7 +98,8 @@ impl Reader {
     /// # Errors
     /// [`StoreError::File`] if the file cannot be read, [`StoreError::Illegal`] if the row cannot be understood.
     pub fn record(&self, key: &RunKey) -> Result<Option<Record>, StoreError> {
-        self.tx().first(sql::RECORD_BY_KEY, key_of(key), read_record)
+        self.tx()
+            .first(sql::RECORD_BY_KEY, key_of(key), read_record)
     }
 
     /// The texts of one assignment.

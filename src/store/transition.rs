@@ -106,7 +106,17 @@ fn update(tx: &Tx<'_>, change: &Change) -> Result<usize, StoreError> {
     if renews {
         return tx.execute(
             sql::RENEWAL,
-            params![board, task, run, ordinal, attempt, from, lease_until, last_heartbeat, updated_at],
+            params![
+                board,
+                task,
+                run,
+                ordinal,
+                attempt,
+                from,
+                lease_until,
+                last_heartbeat,
+                updated_at
+            ],
         );
     }
     let submission = columns.submission.as_ref();

@@ -35,7 +35,14 @@ impl Operation for AddAssignment {
     fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<Added, StoreError> {
         let key = key_of(&self.binding.key);
         let slot = (i64::from(self.binding.ordinal.0), self.binding.attempt.0);
-        let added = insert(tx, key, slot, &self.payload_json, &self.assignment_digest, now)?;
+        let added = insert(
+            tx,
+            key,
+            slot,
+            &self.payload_json,
+            &self.assignment_digest,
+            now,
+        )?;
         let Anchor {
             run_sequence,
             event_sequence,
@@ -86,7 +93,16 @@ pub(in crate::store) fn insert(
         Some(known) if known == (digest.to_owned(), ordinal, attempt) => Ok(Added::AlreadyThere),
         Some(_) => Err(AddRefusal::Conflicting.into()),
         None => {
-            let values = params![board, task, run, ordinal, attempt, digest, payload_json, now.0];
+            let values = params![
+                board,
+                task,
+                run,
+                ordinal,
+                attempt,
+                digest,
+                payload_json,
+                now.0
+            ];
             match tx.execute(sql::ADD, values)? {
                 1 => Ok(Added::New),
                 _ => Err(AddRefusal::Occupied.into()),

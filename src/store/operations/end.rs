@@ -89,10 +89,7 @@ impl Operation for Defer {
 }
 
 /// The assignment, if it is still under this binding.
-fn load_exact(
-    tx: &Tx<'_>,
-    binding: &Binding,
-) -> Result<Option<(Assignment, Entry)>, StoreError> {
+fn load_exact(tx: &Tx<'_>, binding: &Binding) -> Result<Option<(Assignment, Entry)>, StoreError> {
     let loaded = Loaded::by_key(tx, key_of(&binding.key))?;
     Ok(loaded
         .filter(|loaded| loaded.assignment.binding() == binding)

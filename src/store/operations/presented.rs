@@ -53,7 +53,9 @@ impl Presented {
 /// Whether the pool itself ended the run, and no result of it is remembered.
 pub(super) fn is_superseded(assignment: &Assignment, entry: &Entry) -> bool {
     let digest = match assignment {
-        Assignment::Assigned(_) | Assignment::Running(_) | Assignment::Submitted(_) => return false,
+        Assignment::Assigned(_) | Assignment::Running(_) | Assignment::Submitted(_) => {
+            return false;
+        }
         Assignment::LeaseFailed(state) => state.result_digest(),
         Assignment::Ended(state) => state.result_digest(),
     };
