@@ -185,6 +185,8 @@ fn the_deepest_value_is_copied_compared_and_shown_on_a_usual_stack() {
 #[test]
 fn deeper_values_are_refused_at_either_door() {
     assert!(parse_json(&nested(MAX_NESTING + 1)).is_err());
+    let with_an_empty_array = String::from_utf8(nested(MAX_NESTING)).unwrap();
+    assert!(parse_json(with_an_empty_array.replace('0', "[]").as_bytes()).is_err());
     assert!(parse_json("[".repeat(60_000).as_bytes()).is_err());
     let deepest = parse_json(&nested(MAX_NESTING)).unwrap();
     assert!(canonical_json(&Json::Array(vec![deepest])).is_err());

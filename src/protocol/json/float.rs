@@ -31,6 +31,9 @@ pub(crate) fn write_float(out: &mut String, number: f64) {
     }
 }
 
+/// Two spellings of fewer digits are too far apart to be the same number both.
+const FEWEST_DIGITS_OF_A_TIE: usize = 16;
+
 /// The fewest digits that read back as the number, in scientific notation.
 ///
 /// Where two spellings of that length are equally close, the reference takes the one whose last
@@ -38,10 +41,12 @@ pub(crate) fn write_float(out: &mut String, number: f64) {
 /// given length rounds to even; at powers of two that form may belong to another number.
 fn shortest_digits(number: f64) -> String {
     let shortest = format!("{number:e}");
-    let fraction = shortest
-        .find('e')
-        .map_or(0, |exponent| exponent.saturating_sub(2));
-    let rounded = format!("{number:.fraction$e}");
+    // Of the characters before the exponent one is the point.
+    let digits = shortest.find('e').map_or(0, |characters| characters - 1);
+    if digits < FEWEST_DIGITS_OF_A_TIE {
+        return shortest;
+    }
+    let rounded = format!("{number:.*e}", digits - 1);
     if rounded.parse() == Ok(number) {
         rounded
     } else {

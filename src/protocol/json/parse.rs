@@ -55,8 +55,7 @@ impl Parser<'_> {
     fn document(&mut self) -> Result<Json> {
         let mut open: Vec<Open> = Vec::new();
         loop {
-            match self.begin_value()? {
-                Begun::Container(_) if open.len() >= MAX_NESTING => return Err(MALFORMED),
+            match self.begin_value(open.len())? {
                 Begun::Container(container) => open.push(container),
                 Begun::Whole(value) => {
                     if let Some(document) = self.close_value(&mut open, value)? {
@@ -100,9 +99,11 @@ impl Parser<'_> {
         Ok(Some(value))
     }
 
-    fn begin_value(&mut self) -> Result<Begun> {
+    /// Reads a scalar or an empty container as a whole, and of any other container the beginning.
+    fn begin_value(&mut self, depth: usize) -> Result<Begun> {
         self.skip_whitespace();
         let whole = match self.peek().ok_or(MALFORMED)? {
+            b'[' | b'{' if depth >= MAX_NESTING => return Err(MALFORMED),
             b'[' => return self.begin_array(),
             b'{' => return self.begin_object(),
             b'"' => {

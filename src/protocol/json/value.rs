@@ -8,7 +8,7 @@ use super::{Integer, Text};
 ///
 /// Other than the usual value types it keeps integers of any size, tells `1` from `1.0`, and takes
 /// `NaN`, the infinities and lone surrogates. The parser bounds the nesting, so that whatever came
-/// over the wire can be cloned, compared and dropped on a small stack.
+/// over the wire can be cloned, compared and dropped on the stack of any usual thread.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json {
     /// `null`
