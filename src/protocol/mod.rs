@@ -38,6 +38,6 @@ pub use limits::{
 };
 pub use payload::{
     Ack, AssignedTask, AssignmentPayload, BlockKind, HeartbeatReport, PayloadError, PollRequest,
-    RunLimits, WorkerResult, WorkspaceSpec,
+    RunLimits, UnknownBlockKind, WorkerResult, WorkspaceSpec,
 };
 pub use wire::parse_wire;
