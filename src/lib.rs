@@ -4,3 +4,4 @@ pub mod board;
 pub mod clock;
 pub mod domain;
 pub mod protocol;
+pub mod worker;
