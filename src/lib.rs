@@ -6,3 +6,4 @@ pub mod clock;
 pub mod domain;
 pub mod protocol;
 pub mod store;
+pub mod worker;
