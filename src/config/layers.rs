@@ -93,8 +93,7 @@ impl<'a> Layers<'a> {
             let rest = name.strip_prefix(PREFIX)?;
             let (section, known) = self.defaults.iter().find_map(|(section, value)| {
                 let key = rest.strip_prefix(&section.to_uppercase())?;
-                key.starts_with('_')
-                    .then_some((section, value.as_table()?))
+                key.starts_with('_').then_some((section, value.as_table()?))
             })?;
             let is_known = known.keys().any(|key| variable(section, key) == *name);
             (!is_known).then(|| Problem {

@@ -230,7 +230,11 @@ fn read_boards(reader: &mut Reader<'_>) -> Option<BoardsConfig> {
         section,
         "lanes",
         "must be a list of different assignees in lower case, none of them \"default\"",
-        |text| (text != "default").then(|| Lane::parse(text).ok()).flatten(),
+        |text| {
+            (text != "default")
+                .then(|| Lane::parse(text).ok())
+                .flatten()
+        },
     );
     if lanes.as_ref().is_some_and(Vec::is_empty) {
         reader.note(section, "lanes", "must name at least one assignee");

@@ -48,7 +48,9 @@ fn the_annotated_file_holds_the_documented_defaults() {
             },
             boards: BoardsConfig {
                 hermes_home: None,
-                lanes: ["claude-cli", "codex-cli"].map(|lane| Lane::parse(lane).unwrap()).into(),
+                lanes: ["claude-cli", "codex-cli"]
+                    .map(|lane| Lane::parse(lane).unwrap())
+                    .into(),
                 include: vec![],
                 poll_interval: Duration::from_millis(250),
                 failure_limit: 2,
@@ -67,7 +69,10 @@ fn what_a_file_leaves_out_is_taken_from_the_defaults() {
     assert_eq!(config.pool.slots, 8);
     assert_eq!(config.http.max_requests, 2 * 8 + 256);
     assert_eq!(config.boards.failure_limit, 2);
-    assert_eq!(from_file("", &[]).unwrap(), from_file(DEFAULT_TOML, &[]).unwrap());
+    assert_eq!(
+        from_file("", &[]).unwrap(),
+        from_file(DEFAULT_TOML, &[]).unwrap()
+    );
 }
 
 #[test]
@@ -87,9 +92,15 @@ fn the_environment_overrides_the_file_for_every_kind_of_value() {
     assert_eq!(config.pool.slots, 5);
     assert_eq!(config.pool.id.as_str(), "b");
     assert_eq!(config.pool.state_dir, Path::new("/etc/pool/elsewhere"));
-    assert_eq!(config.operator.token_file, Path::new("/etc/pool/elsewhere/operator.token"));
+    assert_eq!(
+        config.operator.token_file,
+        Path::new("/etc/pool/elsewhere/operator.token")
+    );
     assert_eq!(config.http.bind, "0.0.0.0:99".parse().unwrap());
-    assert_eq!(config.boards.lanes, ["y", "z"].map(|lane| Lane::parse(lane).unwrap()));
+    assert_eq!(
+        config.boards.lanes,
+        ["y", "z"].map(|lane| Lane::parse(lane).unwrap())
+    );
     assert_eq!(config.boards.include, [BoardSlug::parse("lab").unwrap()]);
 }
 
@@ -102,7 +113,15 @@ fn an_empty_variable_is_an_empty_list() {
 
 #[test]
 fn variables_of_the_worker_and_of_others_are_left_alone() {
-    let names = ["BOARD", "TASK", "RUN", "ATTEMPT", "WORKSPACE", "POOLS_X", "ANYTHING"];
+    let names = [
+        "BOARD",
+        "TASK",
+        "RUN",
+        "ATTEMPT",
+        "WORKSPACE",
+        "POOLS_X",
+        "ANYTHING",
+    ];
     let names = names.map(|name| format!("HERMES_POOL_{name}"));
     let variables: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
     assert!(from_file("", &variables).is_ok());
@@ -110,7 +129,11 @@ fn variables_of_the_worker_and_of_others_are_left_alone() {
 
 #[test]
 fn lease_and_attempts_are_clamped_and_not_refused() {
-    for (lease, attempts, expected) in [(1, 0, (60.0, 1)), (-5, -5, (60.0, 1)), (9999, 99, (600.0, 10))] {
+    for (lease, attempts, expected) in [
+        (1, 0, (60.0, 1)),
+        (-5, -5, (60.0, 1)),
+        (9999, 99, (600.0, 10)),
+    ] {
         let text = format!("[pool]\nlease_seconds = {lease}\nmax_attempts = {attempts}\n");
         let policy = from_file(&text, &[]).unwrap().pool.lease;
         assert_eq!((policy.lease_seconds(), policy.max_attempts()), expected);
@@ -129,16 +152,26 @@ fn paths_count_from_the_folder_of_the_file_and_know_the_home_folder() {
     ] {
         let text = format!("[boards]\nhermes_home = {given:?}\n");
         let config = from_file(&text, &home).unwrap();
-        assert_eq!(config.boards.hermes_home.as_deref(), Some(Path::new(expected)), "{given:?}");
+        assert_eq!(
+            config.boards.hermes_home.as_deref(),
+            Some(Path::new(expected)),
+            "{given:?}"
+        );
     }
     assert!(refusal("[boards]\nhermes_home = \"~/x\"\n", &[]).contains("need HOME"));
-    assert!(refusal("[boards]\nhermes_home = \"~other/x\"\n", &home).starts_with("boards.hermes_home: "));
+    assert!(
+        refusal("[boards]\nhermes_home = \"~other/x\"\n", &home)
+            .starts_with("boards.hermes_home: ")
+    );
 }
 
 #[test]
 fn without_a_file_paths_count_from_the_current_folder() {
     let config = Config::parse(DEFAULT_TOML, None, &environment(&[])).unwrap();
-    assert_eq!(config.pool.state_dir, std::env::current_dir().unwrap().join("state"));
+    assert_eq!(
+        config.pool.state_dir,
+        std::env::current_dir().unwrap().join("state")
+    );
 }
 
 #[test]
@@ -155,8 +188,16 @@ fn every_value_that_is_not_allowed_is_refused_with_its_key_and_what_is_allowed()
         ("pool", "slots = 10001", &whole(1, 10_000)),
         ("pool", "slots = 3.0", &whole(1, 10_000)),
         ("pool", "slots = \"3\"", &whole(1, 10_000)),
-        ("pool", "lease_seconds = \"long\"", "must be a whole number, but is \"long\""),
-        ("pool", "max_attempts = true", "must be a whole number, but is true"),
+        (
+            "pool",
+            "lease_seconds = \"long\"",
+            "must be a whole number, but is \"long\"",
+        ),
+        (
+            "pool",
+            "max_attempts = true",
+            "must be a whole number, but is true",
+        ),
         ("pool", "offer_timeout_seconds = 0", &whole(1, 604_800)),
         ("pool", "state_dir = \"\"", "must be a path, but is empty"),
         ("pool", "state_dir = []", "must be a path"),
@@ -166,7 +207,11 @@ fn every_value_that_is_not_allowed_is_refused_with_its_key_and_what_is_allowed()
         ("http", "max_requests = -1", &whole(0, 1_000_000)),
         ("http", "client_timeout_seconds = 0", &whole(1, 300)),
         ("operator", "bind = \"127.0.0.1:99999\"", address),
-        ("operator", "bind = \"127.0.0.1:8750\"", "must differ from http.bind"),
+        (
+            "operator",
+            "bind = \"127.0.0.1:8750\"",
+            "must differ from http.bind",
+        ),
         ("operator", "token_file = 1", "must be a path"),
         ("boards", "hermes_home = false", "must be a path"),
         ("boards", "lanes = []", "must name at least one assignee"),
@@ -179,7 +224,11 @@ fn every_value_that_is_not_allowed_is_refused_with_its_key_and_what_is_allowed()
         ("boards", "poll_millis = 9", &whole(10, 60_000)),
         ("boards", "failure_limit = 0", &whole(1, 1_000)),
         ("maintenance", "interval_seconds = 0", &whole(1, 3_600)),
-        ("maintenance", "retention_seconds = 3599", &whole(3_600, 315_360_000)),
+        (
+            "maintenance",
+            "retention_seconds = 3599",
+            &whole(3_600, 315_360_000),
+        ),
     ] {
         let key = line.split(' ').next().unwrap();
         let told = refusal(&format!("[{section}]\n{line}\n"), &[]);
@@ -193,7 +242,10 @@ fn every_value_that_is_not_allowed_is_refused_with_its_key_and_what_is_allowed()
 fn all_problems_are_told_at_once() {
     let told = refusal(
         "surprise = 1\n[pool]\nslots = 0\nslot = 1\n[htp]\n[boards]\nlanes = []\n",
-        &[("HERMES_POOL_HTTP_MAX_REQUESTS", "many"), ("HERMES_POOL_HTTP_PORT", "1")],
+        &[
+            ("HERMES_POOL_HTTP_MAX_REQUESTS", "many"),
+            ("HERMES_POOL_HTTP_PORT", "1"),
+        ],
     );
     assert_eq!(
         told.lines().collect::<Vec<_>>(),

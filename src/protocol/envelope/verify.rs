@@ -1,0 +1,258 @@
+//! Verification: the only way to an [`Envelope`].
+//!
+//! The checks come in the order of the reference, and the first that fails decides. The canonical
+//! form is made once; digest and signature are computed over parts of it.
+
+use std::ops::Range;
+
+use hmac::Mac;
+
+use super::{Binding, Envelope, Kind};
+use crate::protocol::digest::{Digest, unhex};
+use crate::protocol::error::ProtocolError;
+use crate::protocol::json::{Integer, Json, Layout, Object, write_json, write_string};
+use crate::protocol::key::Key;
+use crate::protocol::limits::{
+    MAX_CLOCK_SKEW_SECONDS, MAX_ENVELOPE_LIFETIME_SECONDS, MAX_IDENTIFIER_BYTES, MAX_WIRE_BYTES,
+    PROTOCOL_VERSION,
+};
+
+type Result<T> = std::result::Result<T, ProtocolError>;
+
+/// The fields of an envelope, no less and no more.
+const FIELDS: [&str; 13] = [
+    "attempt",
+    "board",
+    "delivery_id",
+    "expires_at",
+    "issued_at",
+    "kind",
+    "payload",
+    "payload_digest",
+    "run_id",
+    "signature",
+    "task_id",
+    "version",
+    "worker_ordinal",
+];
+
+/// Reads no more of a message than the ordinal that selects the key to verify it with.
+///
+/// # Errors
+/// [`ProtocolError::InvalidMessage`] if the message is not an object,
+/// [`ProtocolError::OutsidePool`] if the ordinal is not an integer in `0..slots`.
+pub fn envelope_ordinal(message: &Json, slots: u16) -> Result<u16> {
+    let fields = message.as_object().ok_or(ProtocolError::InvalidMessage)?;
+    fields
+        .get("worker_ordinal")
+        .and_then(Json::as_i64)
+        .and_then(|ordinal| u16::try_from(ordinal).ok())
+        .filter(|ordinal| *ordinal < slots)
+        .ok_or(ProtocolError::OutsidePool)
+}
+
+/// Verifies structure, validity window, digest and signature of a message.
+///
+/// `expected` of `None` takes any kind; `now` is in seconds since the epoch. Whether the key belongs
+/// to the ordinal in the message is the caller's to see to, with [`envelope_ordinal`].
+///
+/// # Errors
+/// The first check that fails, in this order: [`ProtocolError::OversizedMessage`] or, for text
+/// without a canonical form, [`ProtocolError::InvalidMessage`];
+/// [`VersionMismatch`](ProtocolError::VersionMismatch);
+/// [`UnexpectedKind`](ProtocolError::UnexpectedKind);
+/// [`InvalidIdentifier`](ProtocolError::InvalidIdentifier);
+/// [`InvalidBinding`](ProtocolError::InvalidBinding); [`OutsidePool`](ProtocolError::OutsidePool);
+/// [`OutsideWindow`](ProtocolError::OutsideWindow);
+/// [`InvalidLifetime`](ProtocolError::InvalidLifetime);
+/// [`DigestMismatch`](ProtocolError::DigestMismatch);
+/// [`NotAuthentic`](ProtocolError::NotAuthentic).
+pub fn verify_envelope(
+    key: &Key,
+    message: Json,
+    expected: Option<Kind>,
+    now: i64,
+    slots: u16,
+) -> Result<Envelope> {
+    let Json::Object(mut fields) = message else {
+        return Err(ProtocolError::OversizedMessage);
+    };
+    let canonical = Canonical::of(&fields)?;
+    if !has_exact_fields(&fields) || !is_version_2(fields.get("version")) {
+        return Err(ProtocolError::VersionMismatch);
+    }
+    let kind = take_kind(&mut fields, expected)?;
+    let board = take_run_name(&mut fields, "board", kind)?;
+    let task_id = take_run_name(&mut fields, "task_id", kind)?;
+    let run_id = take_run_name(&mut fields, "run_id", kind)?;
+    let delivery_id = take_text(&mut fields, "delivery_id")
+        .filter(|name| is_identifier(name))
+        .ok_or(ProtocolError::InvalidIdentifier("delivery_id"))?;
+
+    let ordinal = take_integer(&mut fields, "worker_ordinal")?;
+    let attempt = take_integer(&mut fields, "attempt")?;
+    let issued_at = take_integer(&mut fields, "issued_at")?;
+    let expires_at = take_integer(&mut fields, "expires_at")?;
+    let worker_ordinal = ordinal
+        .as_i64()
+        .filter(|ordinal| (0..i64::from(slots)).contains(ordinal) && !attempt.is_negative())
+        .ok_or(ProtocolError::OutsidePool)?;
+    check_times(&issued_at, &expires_at, now)?;
+
+    let payload_digest = canonical.check_digest(&fields)?;
+    canonical.check_signature(&fields, key)?;
+    Ok(Envelope {
+        kind,
+        binding: Binding {
+            board,
+            task_id,
+            run_id,
+            worker_ordinal,
+            attempt,
+        },
+        delivery_id,
+        issued_at,
+        expires_at,
+        payload_digest,
+        payload: fields.remove("payload").unwrap_or(Json::Null),
+        canonical: canonical.text,
+        payload_span: canonical.payload,
+    })
+}
+
+/// The canonical text of a message, and where two of its members stand in it.
+struct Canonical {
+    text: String,
+    /// The value of `payload`.
+    payload: Range<usize>,
+    /// The whole member `signature`, from the comma before it.
+    signature: Range<usize>,
+}
+
+impl Canonical {
+    /// Text that cannot be encoded is reported before the size, so all is encoded first.
+    fn of(fields: &Object) -> Result<Self> {
+        let mut canonical = Self {
+            text: String::new(),
+            payload: 0..0,
+            signature: 0..0,
+        };
+        let text = &mut canonical.text;
+        text.push('{');
+        for (index, (key, value)) in fields.iter().enumerate() {
+            let member = text.len();
+            if index > 0 {
+                text.push(',');
+            }
+            let key = key.as_str().ok_or(ProtocolError::InvalidMessage)?;
+            write_string(text, key);
+            text.push(':');
+            let start = text.len();
+            write_json(text, value, 1, Layout::Compact)?;
+            match key {
+                "payload" => canonical.payload = start..text.len(),
+                "signature" => canonical.signature = member..text.len(),
+                _ => {}
+            }
+        }
+        text.push('}');
+        if text.len() > MAX_WIRE_BYTES {
+            return Err(ProtocolError::OversizedMessage);
+        }
+        Ok(canonical)
+    }
+
+    fn check_digest(&self, fields: &Object) -> Result<Digest> {
+        let payload = self.text.get(self.payload.clone()).unwrap_or_default();
+        let digest = Digest::of(payload.as_bytes());
+        match fields.get("payload_digest").and_then(Json::as_str) {
+            Some(given) if given == digest.as_str() => Ok(digest),
+            _ => Err(ProtocolError::DigestMismatch),
+        }
+    }
+
+    /// Compares in constant time. The signature is never the first member, so the text without it
+    /// is canonical too.
+    fn check_signature(&self, fields: &Object, key: &Key) -> Result<()> {
+        let given = fields
+            .get("signature")
+            .and_then(Json::as_str)
+            .and_then(unhex::<32>)
+            .ok_or(ProtocolError::NotAuthentic)?;
+        let before = self.text.get(..self.signature.start).unwrap_or_default();
+        let after = self.text.get(self.signature.end..).unwrap_or_default();
+        key.mac()
+            .chain_update(before)
+            .chain_update(after)
+            .verify_slice(&given)
+            .map_err(|_| ProtocolError::NotAuthentic)
+    }
+}
+
+fn has_exact_fields(fields: &Object) -> bool {
+    let names = fields.iter().map(|(name, _)| name.as_str());
+    names.eq(FIELDS.into_iter().map(Some))
+}
+
+/// The version is compared as a number, so a float will do.
+fn is_version_2(version: Option<&Json>) -> bool {
+    match version {
+        Some(Json::Int(number)) => number.as_i64() == Some(PROTOCOL_VERSION),
+        Some(Json::Float(number)) => *number == 2.0,
+        _ => false,
+    }
+}
+
+fn take_kind(fields: &mut Object, expected: Option<Kind>) -> Result<Kind> {
+    take_text(fields, "kind")
+        .and_then(|name| name.parse().ok())
+        .filter(|kind| expected.is_none_or(|expected| expected == *kind))
+        .ok_or(ProtocolError::UnexpectedKind)
+}
+
+/// One of the three names of a run; they may be empty where there need not be a run.
+fn take_run_name(fields: &mut Object, field: &'static str, kind: Kind) -> Result<String> {
+    take_text(fields, field)
+        .filter(|name| is_identifier(name) || (name.is_empty() && kind.may_lack_run()))
+        .ok_or(ProtocolError::InvalidIdentifier(field))
+}
+
+fn take_text(fields: &mut Object, field: &str) -> Option<String> {
+    match fields.remove(field)? {
+        Json::String(text) => text.into_string(),
+        _ => None,
+    }
+}
+
+fn take_integer(fields: &mut Object, field: &str) -> Result<Integer> {
+    match fields.remove(field) {
+        Some(Json::Int(number)) => Ok(number),
+        _ => Err(ProtocolError::InvalidBinding),
+    }
+}
+
+/// A letter or digit, then letters, digits, `_`, `.` and `-`; ASCII only.
+fn is_identifier(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    name.len() <= MAX_IDENTIFIER_BYTES
+        && bytes
+            .next()
+            .is_some_and(|byte| byte.is_ascii_alphanumeric())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+}
+
+/// Both ends of the window are included. Times beyond 128 bits count as the end of that range:
+/// past the window they are at opposite ends, so that their distance is too long in any case.
+fn check_times(issued_at: &Integer, expires_at: &Integer, now: i64) -> Result<()> {
+    let (issued, expires) = (issued_at.saturating_i128(), expires_at.saturating_i128());
+    let (now, skew) = (i128::from(now), i128::from(MAX_CLOCK_SKEW_SECONDS));
+    if issued > now + skew || expires < now - skew {
+        return Err(ProtocolError::OutsideWindow);
+    }
+    let lifetime = expires.saturating_sub(issued);
+    if (1..=i128::from(MAX_ENVELOPE_LIFETIME_SECONDS)).contains(&lifetime) {
+        Ok(())
+    } else {
+        Err(ProtocolError::InvalidLifetime)
+    }
+}
