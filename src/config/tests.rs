@@ -250,11 +250,11 @@ fn all_problems_are_told_at_once() {
     assert_eq!(
         told.lines().collect::<Vec<_>>(),
         [
-            "surprise: unknown section; known are pool, http, operator, boards, maintenance",
-            "pool.slot: unknown key; [pool] has id, slots, lease_seconds, max_attempts, offer_timeout_seconds, \
-             state_dir, key_file",
-            "htp: unknown section; known are pool, http, operator, boards, maintenance",
-            "HERMES_POOL_HTTP_PORT: unknown variable; [http] has bind, max_requests, client_timeout_seconds",
+            "htp: unknown section; known are boards, http, maintenance, operator, pool",
+            "pool.slot: unknown key; [pool] has id, key_file, lease_seconds, max_attempts, offer_timeout_seconds, \
+             slots, state_dir",
+            "surprise: unknown section; known are boards, http, maintenance, operator, pool",
+            "HERMES_POOL_HTTP_PORT: unknown variable; [http] has bind, client_timeout_seconds, max_requests",
             "pool.slots: must be a whole number from 1 to 10000, but is 0",
             "http.max_requests: must be a whole number from 0 to 1000000, but is \"many\" in the variable \
              HERMES_POOL_HTTP_MAX_REQUESTS",

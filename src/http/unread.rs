@@ -1,0 +1,72 @@
+//! Answers to requests whose body was not read to its end.
+//!
+//! The HTTP library goes on reading a chunked body that its handler dropped, for as long as the client sends, and only then
+//! closes the connection. While the response body still holds the request's, it closes instead: the answer is written, what
+//! still arrives is thrown away for a second at most (so that the client gets to read the answer), and that was it.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use actix_web::HttpMessage;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::{Payload, ServiceRequest};
+use actix_web::error::PayloadError;
+use actix_web::web::Bytes;
+use futures_util::Stream;
+
+use super::limit::Permit;
+
+/// The body of a request, shared by its handler and the response.
+#[derive(Clone)]
+pub(super) struct Unread(Rc<RefCell<Payload>>);
+
+impl Stream for Unread {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_next(context)
+    }
+}
+
+/// Lets the handler read the body as before, and hands out what keeps it.
+pub(super) fn keep_unread(request: &mut ServiceRequest) -> Unread {
+    let unread = Unread(Rc::new(RefCell::new(request.take_payload())));
+    request.set_payload(Payload::Stream {
+        payload: Box::pin(unread.clone()),
+    });
+    unread
+}
+
+/// A response body that holds the request's body, and its place among the requests in flight.
+pub(super) struct ClosingBody {
+    body: BoxBody,
+    _unread: Unread,
+    _permit: Option<Permit>,
+}
+
+impl ClosingBody {
+    pub(super) fn new(body: BoxBody, unread: Unread, permit: Option<Permit>) -> Self {
+        Self {
+            body,
+            _unread: unread,
+            _permit: permit,
+        }
+    }
+}
+
+impl MessageBody for ClosingBody {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(context)
+    }
+}
