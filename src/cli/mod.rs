@@ -1,1 +1,162 @@
-//! The command line.
+//! The command line: one file per command, and what they share.
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration. A command's answer goes to stdout; what went wrong goes to
+//! stderr as one line that says what to do (of a configuration: one line per problem).
+
+mod check;
+mod failure;
+mod key;
+mod logging;
+mod output;
+mod status;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
+
+use crate::config::{Config, Environment};
+
+use failure::Failure;
+use output::{complain, say};
+
+/// Coordinator that gives runs from Hermes Kanban boards to a fixed pool of fenced workers.
+#[derive(Debug, Parser)]
+#[command(name = "hermes-pool", version, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a pool key, or the key of one worker.
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    /// Show slots, leases, boards and deferrals of the running coordinator.
+    Status(status::StatusArguments),
+    /// Validate the configuration and what it points to.
+    Check(check::CheckArguments),
+}
+
+/// The option of every command that reads the configuration.
+#[derive(Debug, Args)]
+struct ConfigOption {
+    /// Configuration file; else ./config/pool.toml if it exists, else built-in values.
+    #[arg(long = "config", value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+impl ConfigOption {
+    fn load(&self) -> Result<Config, crate::config::ConfigError> {
+        Config::load(self.file.as_deref(), &process_environment())
+    }
+}
+
+/// The variables of this process. A name that is no text is none of ours.
+fn process_environment() -> Environment {
+    std::env::vars_os()
+        .filter_map(|(name, text)| Some((name.into_string().ok()?, text)))
+        .collect()
+}
+
+/// Runs the program on the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misread(&error),
+    };
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            complain(failure.text());
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Key(command) => key::run(&command),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+    }
+}
+
+/// Help and versions are answers; everything else that cannot be parsed is told in one line.
+fn misread(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            match say(error.render().to_string().trim_end()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => failure.exit_code(),
+            }
+        }
+        _ => {
+            complain(&usage_error(error));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What clap says in paragraphs, in one line: what is wrong and how to find out what is right.
+fn usage_error(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let told: Vec<String> = text
+        .split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|paragraph| !paragraph.is_empty())
+        .take_while(|paragraph| !paragraph.starts_with("Usage:"))
+        .filter(|paragraph| !paragraph.starts_with("For more information"))
+        .collect();
+    let told = told.join("; ");
+    let told = told.strip_prefix("error: ").unwrap_or(&told);
+    let usage = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Usage: "))
+        .map_or_else(|| Arguments::command().get_name().to_owned(), str::to_owned);
+    // The usage line starts with the names of the command, which is what `--help` goes after.
+    let command: Vec<&str> = usage
+        .split_whitespace()
+        .take_while(|word| !word.starts_with(['-', '<', '[']))
+        .collect();
+    format!("{told}; see {} --help", command.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(arguments: &[&str]) -> String {
+        usage_error(&Arguments::try_parse_from(arguments).unwrap_err())
+    }
+
+    #[test]
+    fn wrong_usage_is_told_in_one_line_that_names_the_help() {
+        for (arguments, expected) in [
+            (
+                &["hermes-pool", "key", "generate"][..],
+                "the following required arguments were not provided: --out <FILE>; \
+                 see hermes-pool key generate --help",
+            ),
+            (
+                &["hermes-pool", "key", "derive", "--ordinal", "10000"],
+                "invalid value '10000' for '--ordinal <N>': 10000 is not in 0..=9999; see hermes-pool --help",
+            ),
+            (
+                &["hermes-pool", "stats"],
+                "unrecognized subcommand 'stats'; tip: a similar subcommand exists: 'status'; \
+                 see hermes-pool --help",
+            ),
+        ] {
+            assert_eq!(told(arguments), expected);
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}
