@@ -25,6 +25,9 @@ pub trait Clock: Send + Sync + 'static {
     /// Completes about when the wall clock shows `deadline`, never much later; it may complete early, so whoever waits
     /// looks at the time again.
     fn wait_until(&self, deadline: Timestamp) -> Wait;
+
+    /// Completes once this much time has passed, whatever the wall clock does.
+    fn wait_for(&self, duration: Duration) -> Wait;
 }
 
 /// A clock shared by everything in one pool.
@@ -53,7 +56,7 @@ impl Default for SystemClock {
 }
 
 /// The longest single sleep: a wall clock that is set forward is noticed within it.
-const SLEEP_SLICE: Duration = Duration::from_secs(5);
+const SLEEP_SLICE: Duration = Duration::from_secs(30);
 
 impl Clock for SystemClock {
     #[expect(
@@ -81,12 +84,16 @@ impl Clock for SystemClock {
             .min(SLEEP_SLICE);
         Box::pin(tokio::time::sleep(slice))
     }
+
+    fn wait_for(&self, duration: Duration) -> Wait {
+        Box::pin(tokio::time::sleep(duration))
+    }
 }
 
 /// A clock that moves when it is told to.
 #[derive(Debug)]
 pub struct ManualClock {
-    state: Mutex<ManualState>,
+    state: Arc<Mutex<ManualState>>,
     moved: Arc<Notify>,
 }
 
@@ -101,10 +108,10 @@ impl ManualClock {
     #[must_use]
     pub fn at(start: Timestamp) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(ManualState {
+            state: Arc::new(Mutex::new(ManualState {
                 now: start,
                 elapsed: Duration::ZERO,
-            }),
+            })),
             moved: Arc::new(Notify::new()),
         })
     }
@@ -126,9 +133,13 @@ impl ManualClock {
     }
 
     fn lock(&self) -> MutexGuard<'_, ManualState> {
-        // The state is two plain numbers: a panic elsewhere cannot have left it half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
+}
+
+fn locked(state: &Mutex<ManualState>) -> MutexGuard<'_, ManualState> {
+    // The state is two plain numbers: a panic elsewhere cannot have left it half changed.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Clock for ManualClock {
@@ -141,12 +152,33 @@ impl Clock for ManualClock {
     }
 
     fn wait_until(&self, deadline: Timestamp) -> Wait {
-        let moved = Arc::clone(&self.moved).notified_owned();
-        let reached = self.now().0 >= deadline.0;
+        let (moved, state) = (Arc::clone(&self.moved), Arc::clone(&self.state));
         Box::pin(async move {
-            // Registered above, before the time was read, so that no move in between is missed.
-            if !reached {
-                moved.await;
+            loop {
+                // Registered before the time is read, so that no move in between is missed.
+                let moving = moved.notified();
+                tokio::pin!(moving);
+                moving.as_mut().enable();
+                if locked(&state).now.0 >= deadline.0 {
+                    return;
+                }
+                moving.await;
+            }
+        })
+    }
+
+    fn wait_for(&self, duration: Duration) -> Wait {
+        let (moved, state) = (Arc::clone(&self.moved), Arc::clone(&self.state));
+        let deadline = self.elapsed() + duration;
+        Box::pin(async move {
+            loop {
+                let moving = moved.notified();
+                tokio::pin!(moving);
+                moving.as_mut().enable();
+                if locked(&state).elapsed >= deadline {
+                    return;
+                }
+                moving.await;
             }
         })
     }

@@ -298,3 +298,21 @@ pub struct Found {
     /// Its owner no longer works on it: nothing is claimed there, outcomes of held runs are still written.
     pub archived: bool,
 }
+
+/// The place that holds the boards.
+pub trait BoardHost: Send + Sync + 'static {
+    /// Every board that is there, archived ones included; each file once.
+    ///
+    /// # Errors
+    /// [`BoardError`] when the place cannot be listed.
+    fn list(&self) -> Result<Vec<Found>, BoardError>;
+
+    /// Opens a board by name, found or not: one that is referenced by a run may be gone.
+    ///
+    /// # Errors
+    /// [`BoardError`] when it is gone, or is nothing that can be opened as a board.
+    fn open(&self, slug: &BoardSlug) -> Result<Box<dyn Board>, BoardError>;
+
+    /// Identity of the directory that holds the boards; `None` while it is not there.
+    fn root_identity(&self) -> Option<(u64, u64)>;
+}
