@@ -180,6 +180,10 @@ fn wrong_usage_ends_with_2_and_one_line() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, texts) in [
         (&[][..], &["requires a subcommand"][..]),
+        (
+            &["key"],
+            &["requires a subcommand", "see hermes-pool key --help"],
+        ),
         (&["stats"], &["'stats'", "'status'"]),
         (
             &["key", "generate"],

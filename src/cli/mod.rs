@@ -11,6 +11,7 @@ mod output;
 mod status;
 mod table;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,7 +24,12 @@ use output::{complain, say};
 
 /// Coordinator that gives runs from Hermes Kanban boards to a fixed pool of fenced workers.
 #[derive(Debug, Parser)]
-#[command(name = "hermes-pool", version, disable_help_subcommand = true)]
+#[command(
+    name = "hermes-pool",
+    version,
+    disable_help_subcommand = true,
+    arg_required_else_help = false
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -32,7 +38,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Make a pool key, or the key of one worker.
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = false)]
     Key(key::KeyCommand),
     /// Show slots, leases, boards and deferrals of the running coordinator.
     Status(status::StatusArguments),
@@ -95,14 +101,14 @@ fn misread(error: &clap::Error) -> ExitCode {
             }
         }
         _ => {
-            complain(&usage_error(error));
+            complain(&usage_error(error, std::env::args_os()));
             ExitCode::from(2)
         }
     }
 }
 
 /// What clap says in paragraphs, in one line: what is wrong and how to find out what is right.
-fn usage_error(error: &clap::Error) -> String {
+fn usage_error(error: &clap::Error, arguments: impl Iterator<Item = OsString>) -> String {
     let text = error.render().to_string();
     let told: Vec<String> = text
         .split("\n\n")
@@ -113,16 +119,22 @@ fn usage_error(error: &clap::Error) -> String {
         .collect();
     let told = told.join("; ");
     let told = told.strip_prefix("error: ").unwrap_or(&told);
-    let usage = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Usage: "))
-        .map_or_else(|| Arguments::command().get_name().to_owned(), str::to_owned);
-    // The usage line starts with the names of the command, which is what `--help` goes after.
-    let command: Vec<&str> = usage
-        .split_whitespace()
-        .take_while(|word| !word.starts_with(['-', '<', '[']))
-        .collect();
-    format!("{told}; see {} --help", command.join(" "))
+    format!("{told}; see {} --help", named_command(arguments))
+}
+
+/// The command that the arguments name, with the program's name before it.
+fn named_command(arguments: impl Iterator<Item = OsString>) -> String {
+    let mut command = Arguments::command();
+    let mut names = command.get_name().to_owned();
+    for argument in arguments.skip(1) {
+        let Some(named) = command.find_subcommand(argument).cloned() else {
+            break;
+        };
+        names.push(' ');
+        names.push_str(named.get_name());
+        command = named;
+    }
+    names
 }
 
 #[cfg(test)]
@@ -130,7 +142,8 @@ mod tests {
     use super::*;
 
     fn told(arguments: &[&str]) -> String {
-        usage_error(&Arguments::try_parse_from(arguments).unwrap_err())
+        let error = Arguments::try_parse_from(arguments).unwrap_err();
+        usage_error(&error, arguments.iter().map(OsString::from))
     }
 
     #[test]
@@ -143,7 +156,8 @@ mod tests {
             ),
             (
                 &["hermes-pool", "key", "derive", "--ordinal", "10000"],
-                "invalid value '10000' for '--ordinal <N>': 10000 is not in 0..=9999; see hermes-pool --help",
+                "invalid value '10000' for '--ordinal <N>': 10000 is not in 0..=9999; \
+                 see hermes-pool key derive --help",
             ),
             (
                 &["hermes-pool", "stats"],
