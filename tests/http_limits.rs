@@ -18,6 +18,7 @@ use tokio::sync::{Notify, Semaphore};
 /// Far more than any step takes; reached only where a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LIMIT: usize = 2;
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// What the handlers share with a test.
 struct Stage {
@@ -61,6 +62,7 @@ impl Running {
         let options = ServerOptions {
             threads: 2,
             client_timeout,
+            keep_alive: KEEP_ALIVE,
             limit: limit.clone(),
         };
         let (stage_of_handlers, (sender, receiver)) = (stage.clone(), std::sync::mpsc::channel());
@@ -300,6 +302,21 @@ fn reset(stream: TcpStream) {
 }
 
 #[test]
+fn a_graceful_stop_lets_requests_in_flight_end_and_takes_no_new_ones() {
+    let server = Running::start(PATIENCE);
+    let mut waiting = server.send(WAIT);
+    server.until_entered(1);
+    let stopping = server.handle.stop(true);
+    server.until(|running| TcpStream::connect(running.address).is_err());
+
+    server.stage.gate.add_permits(1);
+    let answer = read_answer(&mut waiting).unwrap();
+    assert_eq!(answer.body, "waited");
+    assert_eq!(answer.header("connection"), Some("close"));
+    drop(stopping);
+}
+
+#[test]
 fn work_that_panics_is_an_internal_error_and_the_server_lives_on() {
     let server = Running::start(PATIENCE);
     let answer = server.ask("GET /fail HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -311,7 +328,7 @@ fn work_that_panics_is_an_internal_error_and_the_server_lives_on() {
 
 #[test]
 fn a_body_that_does_not_arrive_in_time_is_refused_and_the_connection_closed() {
-    let server = Running::start(Duration::from_millis(200));
+    let server = Running::start(Duration::from_secs(1));
     for half in [
         "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{\"a\"",
         "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{\"a\r\n",
@@ -327,7 +344,7 @@ fn a_body_that_does_not_arrive_in_time_is_refused_and_the_connection_closed() {
 
 #[test]
 fn a_body_that_trickles_is_refused_after_its_whole_time() {
-    let server = Running::start(Duration::from_millis(300));
+    let server = Running::start(Duration::from_secs(1));
     let mut stream = server.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n");
     let mut writer = stream.try_clone().unwrap();
     let trickle = std::thread::spawn(move || {
@@ -350,6 +367,33 @@ fn a_head_that_does_not_arrive_in_time_ends_the_connection() {
         server.send(half).read_to_string(&mut rest).unwrap();
         assert!(rest.starts_with("HTTP/1.1 408 "), "{rest:?}");
     }
+}
+
+#[test]
+fn a_connection_without_a_request_is_closed_whether_it_is_silent_or_stalls_in_a_head() {
+    let server = Running::start(Duration::from_millis(200));
+    for next in ["", "P", "POST /echo HTTP/1.1\r\nHost"] {
+        let mut stream = server.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        read_answer(&mut stream)
+            .unwrap()
+            .assert_error(404, "not_found");
+        stream.write_all(next.as_bytes()).unwrap();
+        assert_closed(stream);
+    }
+}
+
+#[test]
+fn a_request_that_waits_longer_than_connections_may_idle_is_answered() {
+    let server = Running::start(Duration::from_millis(200));
+    let mut stream = server.send(WAIT);
+    server.until_entered(1);
+    // A connection that came later is closed for idling before this one is touched.
+    let mut idle = server.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    read_answer(&mut idle).unwrap();
+    idle.write_all(b"P").unwrap();
+    assert_closed(idle);
+    server.stage.gate.add_permits(1);
+    assert_eq!(read_answer(&mut stream).unwrap().body, "waited");
 }
 
 #[test]

@@ -12,8 +12,9 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
 
+use super::connections::{Connection, Serving};
 use super::error::HttpError;
-use super::unread::{ClosingBody, keep_unread};
+use super::unread::{ClosingBody, Held, keep_unread};
 
 /// How many requests may be in flight, and how many are.
 #[derive(Clone, Debug)]
@@ -83,15 +84,20 @@ pub(super) async fn admit<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<ClosingBody>, actix_web::Error> {
-    let unread = keep_unread(&mut request);
-    let Some(permit) = limit.enter() else {
-        let refusal = HttpError::Overloaded.error_response();
-        let response = request.into_response(refusal);
-        return Ok(response.map_body(|_, body| ClosingBody::new(body, unread, None)));
+    let permit = limit.enter();
+    let held = Held {
+        _unread: keep_unread(&mut request),
+        _permit: permit.clone(),
+        _serving: request.conn_data::<Arc<Connection>>().map(Serving::on),
     };
-    request.extensions_mut().insert(permit.clone());
-    let response = next.call(request).await?.map_into_boxed_body();
-    Ok(response.map_body(|_, body| ClosingBody::new(body, unread, Some(permit))))
+    let response = match permit {
+        Some(permit) => {
+            request.extensions_mut().insert(permit);
+            next.call(request).await?.map_into_boxed_body()
+        }
+        None => request.into_response(HttpError::Overloaded.error_response()),
+    };
+    Ok(response.map_body(|_, body| ClosingBody::new(body, held)))
 }
 
 #[cfg(test)]

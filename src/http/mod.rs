@@ -9,6 +9,7 @@
 //! and to one that does not arrive in time (408).
 
 mod body;
+mod connections;
 mod detach;
 mod error;
 mod limit;

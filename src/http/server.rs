@@ -12,13 +12,12 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{App, HttpResponse, HttpServer};
 
+use super::connections::Connections;
 use super::error::HttpError;
 use super::limit::{RequestLimit, admit};
 
-/// How long the head of a request may take on a new connection.
+/// How long the head of a request may take.
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection may idle between two requests.
-const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// How long a refused client has to read its answer, and a closing connection to close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 /// How long requests in flight may go on at a graceful stop. The process has ten seconds altogether.
@@ -77,6 +76,8 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Time for a whole request to arrive. The head has five seconds of it at most.
     pub client_timeout: Duration,
+    /// How long a connection may idle between two requests.
+    pub keep_alive: Duration,
     /// Requests at once.
     pub limit: RequestLimit,
 }
@@ -90,6 +91,8 @@ where
     R: Fn(&mut ServiceConfig) + Clone + Send + 'static,
 {
     let limit = options.limit.clone();
+    let head_patience = options.client_timeout.min(HEAD_PATIENCE);
+    let connections = Connections::look_after(options.keep_alive + head_patience);
     let app = move || {
         let limit = limit.clone();
         App::new()
@@ -105,9 +108,10 @@ where
         .workers(options.threads)
         .worker_max_blocking_threads(1)
         .max_connections(2 * options.limit.limit() + SPARE_CONNECTIONS)
-        .client_request_timeout(options.client_timeout.min(HEAD_PATIENCE))
+        .client_request_timeout(head_patience)
         .client_disconnect_timeout(CLOSE_PATIENCE)
-        .keep_alive(KEEP_ALIVE)
+        .keep_alive(options.keep_alive)
+        .on_connect(move |stream, of_requests| connections.add(stream, of_requests))
         .shutdown_timeout(STOP_PATIENCE_SECONDS)
         .disable_signals()
         .listen(listener)?

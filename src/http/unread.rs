@@ -16,6 +16,7 @@ use actix_web::error::PayloadError;
 use actix_web::web::Bytes;
 use futures_util::Stream;
 
+use super::connections::Serving;
 use super::limit::Permit;
 
 /// The body of a request, shared by its handler and the response.
@@ -39,20 +40,25 @@ pub(super) fn keep_unread(request: &mut ServiceRequest) -> Unread {
     unread
 }
 
-/// A response body that holds the request's body, and its place among the requests in flight.
+/// A response body that holds what lasts until it is sent.
 pub(super) struct ClosingBody {
     body: BoxBody,
-    _unread: Unread,
-    _permit: Option<Permit>,
+    _held: Held,
+}
+
+/// What belongs to a request until its response is sent.
+pub(super) struct Held {
+    /// Its body.
+    pub(super) _unread: Unread,
+    /// Its place among the requests in flight; a refused one has none.
+    pub(super) _permit: Option<Permit>,
+    /// Its connection, if that is watched.
+    pub(super) _serving: Option<Serving>,
 }
 
 impl ClosingBody {
-    pub(super) fn new(body: BoxBody, unread: Unread, permit: Option<Permit>) -> Self {
-        Self {
-            body,
-            _unread: unread,
-            _permit: permit,
-        }
+    pub(super) fn new(body: BoxBody, held: Held) -> Self {
+        Self { body, _held: held }
     }
 }
 
