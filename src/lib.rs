@@ -7,3 +7,4 @@ pub mod config;
 pub mod domain;
 pub mod http;
 pub mod protocol;
+pub mod worker;

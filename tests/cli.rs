@@ -162,6 +162,7 @@ fn every_command_explains_itself_and_the_program_its_version() {
         &["key", "derive"],
         &["status"],
         &["check"],
+        &["worker"],
     ] {
         let help = call(folder.path(), &[command, &["--help"]].concat());
         help.assert_done();
@@ -191,6 +192,18 @@ fn wrong_usage_ends_with_2_and_one_line() {
         ),
         (&["status", "--jsn"], &["'--jsn'", "--help"]),
         (&["check", "x"], &["'x'", "--help"]),
+        (
+            &[
+                "worker",
+                "--ordinal",
+                "0",
+                "--coordinator",
+                "http://h:1",
+                "--key-file",
+                "k",
+            ],
+            &["<CMD>", "see hermes-pool worker --help"],
+        ),
     ] {
         call(folder.path(), arguments).assert_fails(2, texts);
     }
@@ -366,6 +379,27 @@ fn status_tells_when_something_else_answers() {
             .0
             .assert_fails(1, &[text]);
     }
+}
+
+#[test]
+fn a_worker_that_cannot_begin_tells_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let worker = |url: &str, key: &str| {
+        let arguments = [
+            "worker",
+            "--ordinal",
+            "0",
+            "--coordinator",
+            url,
+            "--key-file",
+            key,
+            "--",
+            "true",
+        ];
+        call(folder.path(), &arguments)
+    };
+    worker("https://h", "0.key").assert_fails(2, &["https://h", "http://127.0.0.1:8750"]);
+    worker("http://h", "0.key").assert_fails(1, &["0.key", "No such file"]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::protocol::{
     Key, ProtocolError, derive_ordinal_key, generate_key, read_key, write_key_file,
 };
 
+use super::LAST_ORDINAL;
 use super::failure::Failure;
 use super::output::say;
 
@@ -32,7 +33,7 @@ pub(super) enum KeyCommand {
         #[arg(long, value_name = "FILE")]
         master: PathBuf,
         /// The worker's slot, 0 to 9999.
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=9_999))]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=LAST_ORDINAL))]
         ordinal: u16,
         /// File to make, with mode 0600; one that exists is never overwritten. Its folder is made (0700) if missing.
         #[arg(long, value_name = "FILE")]

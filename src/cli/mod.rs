@@ -5,11 +5,13 @@
 
 mod check;
 mod failure;
+mod guard;
 mod key;
 mod logging;
 mod output;
 mod status;
 mod table;
+mod worker;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,7 +46,14 @@ enum Command {
     Status(status::StatusArguments),
     /// Validate the configuration and what it points to.
     Check(check::CheckArguments),
+    /// Run a command for each assignment of one slot: the reference worker.
+    Worker(worker::WorkerArguments),
+    #[command(hide = true)]
+    Guard(guard::GuardArguments),
 }
+
+/// The last ordinal that a pool of any number of slots can have.
+const LAST_ORDINAL: i64 = 9_999;
 
 /// The option of every command that reads the configuration.
 #[derive(Debug, Args)]
@@ -75,7 +84,7 @@ pub fn main() -> ExitCode {
         Err(error) => return misread(&error),
     };
     match run(arguments.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             complain(failure.text());
             failure.exit_code()
@@ -83,12 +92,15 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Key(command) => key::run(&command),
-        Command::Status(arguments) => status::run(&arguments),
-        Command::Check(arguments) => check::run(&arguments),
+        Command::Key(command) => key::run(&command)?,
+        Command::Status(arguments) => status::run(&arguments)?,
+        Command::Check(arguments) => check::run(&arguments)?,
+        Command::Worker(arguments) => worker::run(arguments)?,
+        Command::Guard(arguments) => return Ok(guard::run(arguments)),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Help and versions are answers; everything else that cannot be parsed is told in one line.
