@@ -15,8 +15,8 @@ pub(super) struct WorkerArguments {
     /// Slot to serve, 0 to 9999. One worker serves one slot.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=LAST_ORDINAL))]
     ordinal: u16,
-    /// Address of the coordinator's worker endpoints, such as http://127.0.0.1:8750.
-    #[arg(long, value_name = "URL")]
+    /// Address of the coordinator's worker endpoints.
+    #[arg(long, value_name = "http://HOST:PORT")]
     coordinator: String,
     /// Key of this slot, made with hermes-pool key derive.
     #[arg(long, value_name = "FILE")]
