@@ -1,5 +1,6 @@
 //! A coordinator that claims runs from Hermes Kanban boards and gives each to exactly one fenced worker.
 
+pub mod actors;
 pub mod board;
 pub mod cli;
 pub mod clock;
@@ -7,4 +8,5 @@ pub mod config;
 pub mod domain;
 pub mod http;
 pub mod protocol;
+pub mod store;
 pub mod worker;

@@ -1,0 +1,3 @@
+//! The actors of the pool.
+
+pub mod store;

@@ -1,0 +1,348 @@
+//! The StoreActor: alone on its arbiter, which it may block, and the only writer of the store.
+//!
+//! Each message queues its operation. The first of a group also sends the actor a [`Flush`], which comes after everything
+//! that was waiting by then, and commits all of it at once; what arrives during that commit forms the next group. That is
+//! the whole mechanism. Replies leave after the commit.
+//!
+//! Invariants: what waits is counted, and the permit travels inside the message, so that a caller who has given up frees
+//! no place that is still taken. A failing or panicking operation fails alone. The actor keeps nothing but its connection:
+//! if it goes down, its parent builds a new one behind the same handle ([`StoreHandle::launch`]).
+//!
+//! A call that is dropped before its turn is withdrawn; once it was taken up it runs on. A caller who is answered
+//! [`StoreError::Unknown`] asks again.
+//!
+//! Deliberately absent: retries, and restarting itself. A store that cannot be opened ends the actor, with the reason in
+//! its [`StoreStatus`].
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use actix::dev::{MessageResponse, OneshotSender};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler,
+    Message, WrapFuture,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::clock::SharedClock;
+use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
+use crate::store::{Job, Operation, Reader, Store, StoreError};
+
+/// How many operations may wait, the group in flight included.
+pub const QUEUE_LIMIT: usize = 4096;
+
+/// How often it is looked for rows to collect.
+const COLLECT_INTERVAL: Duration = Duration::from_secs(60);
+/// How long others come first when there is more to collect.
+const COLLECT_PAUSE: Duration = Duration::from_millis(20);
+/// How many rows are collected at once: a few milliseconds' work.
+const COLLECT_SLICE: u32 = 1000;
+
+/// What a StoreActor is built from.
+#[derive(Clone)]
+pub struct StoreSettings {
+    /// The store's file.
+    pub path: PathBuf,
+    /// Slots of the pool.
+    pub slots: u16,
+    /// How long assignments are kept after their end, in seconds; at least an hour.
+    pub retention_seconds: u32,
+    /// Where time comes from.
+    pub clock: SharedClock,
+}
+
+/// How the store fares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreStatus {
+    /// The actor opens the file. What is asked meanwhile waits.
+    Opening,
+    /// The last commit succeeded.
+    Ready,
+    /// The last commit failed; the actor goes on trying with each group.
+    Failing(StoreError),
+    /// There is no actor: it was not launched yet, the file cannot be opened, or it panicked.
+    Down(StoreError),
+}
+
+/// The way to the StoreActor, whichever of them is there at the moment.
+#[derive(Clone)]
+pub struct StoreHandle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: StoreSettings,
+    admission: Arc<Semaphore>,
+    current: Mutex<Option<Addr<StoreActor>>>,
+    status: watch::Sender<StoreStatus>,
+}
+
+impl Shared {
+    fn current(&self) -> MutexGuard<'_, Option<Addr<StoreActor>>> {
+        // One address is replaced as a whole: a panic elsewhere cannot have left it half changed.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn report(&self, status: StoreStatus) {
+        self.status.send_if_modified(|known| {
+            let changed = *known != status;
+            *known = status;
+            changed
+        });
+    }
+}
+
+impl StoreHandle {
+    /// A handle without an actor.
+    #[must_use]
+    pub fn new(settings: StoreSettings) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                settings,
+                admission: Arc::new(Semaphore::new(QUEUE_LIMIT)),
+                current: Mutex::new(None),
+                status: watch::Sender::new(StoreStatus::Down(StoreError::Down)),
+            }),
+        }
+    }
+
+    /// Builds an actor on an arbiter of its own, unless one is there. [`StoreHandle::watch`] tells what became of it.
+    pub fn launch(&self, arbiter: &ArbiterHandle) {
+        let mut current = self.shared.current();
+        if current.is_some() {
+            return;
+        }
+        self.shared.report(StoreStatus::Opening);
+        let shared = Arc::clone(&self.shared);
+        *current = Some(StoreActor::start_in_arbiter(arbiter, move |_| {
+            StoreActor::open(shared)
+        }));
+    }
+
+    /// Has an operation carried out, and waits until it is durable.
+    ///
+    /// # Errors
+    /// Those of the operation; [`StoreError::Overloaded`] at once if too much is waiting; [`StoreError::Down`] if there is
+    /// no actor; [`StoreError::Unknown`] if it went down meanwhile.
+    pub async fn call<O: Operation>(&self, operation: O) -> Result<O::Reply, StoreError> {
+        let permit = Arc::clone(&self.shared.admission)
+            .try_acquire_owned()
+            .map_err(|_| StoreError::Overloaded)?;
+        let address = self.shared.current().clone().ok_or(StoreError::Down)?;
+        address
+            .send(Run { operation, permit })
+            .await
+            .unwrap_or(Err(StoreError::Unknown))
+    }
+
+    /// How the store fares.
+    #[must_use]
+    pub fn status(&self) -> StoreStatus {
+        self.shared.status.borrow().clone()
+    }
+
+    /// Follows how the store fares.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<StoreStatus> {
+        self.shared.status.subscribe()
+    }
+
+    /// A connection for reads that decide nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] says what is wrong with the file.
+    pub fn reader(&self) -> Result<Reader, StoreError> {
+        Reader::open(&self.shared.settings.path)
+    }
+
+    /// How many operations wait at the moment.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        QUEUE_LIMIT - self.shared.admission.available_permits()
+    }
+}
+
+impl fmt::Debug for StoreHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreHandle")
+            .field("path", &self.shared.settings.path)
+            .field("status", &*self.shared.status.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+type Queue = Rc<RefCell<Vec<Job>>>;
+
+/// The only writer of the store. It is reached through a [`StoreHandle`].
+pub struct StoreActor {
+    store: Option<Store>,
+    queue: Queue,
+    presence: Presence,
+}
+
+/// Tells the handle when the actor is gone, however that came about.
+struct Presence {
+    shared: Arc<Shared>,
+    reason: StoreError,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        // In this order: whoever sees the status may launch the next actor at once.
+        *self.shared.current() = None;
+        self.shared.report(StoreStatus::Down(self.reason.clone()));
+    }
+}
+
+impl StoreActor {
+    fn open(shared: Arc<Shared>) -> Self {
+        let settings = &shared.settings;
+        let (store, reason) = match Store::open(&settings.path, settings.slots) {
+            Ok(store) => (Some(store), StoreError::Down),
+            Err(error) => (None, error),
+        };
+        Self {
+            store,
+            queue: Queue::default(),
+            presence: Presence { shared, reason },
+        }
+    }
+
+    fn clock(&self) -> &SharedClock {
+        &self.presence.shared.settings.clock
+    }
+
+    fn flush(&mut self) {
+        let group = self.queue.take();
+        let now = self.clock().now();
+        let Some(store) = &mut self.store else {
+            return;
+        };
+        let status = match store.commit_group(group, now) {
+            Ok(()) => StoreStatus::Ready,
+            Err(error) => {
+                log::error!("a group was not committed: {error}");
+                StoreStatus::Failing(error)
+            }
+        };
+        self.presence.shared.report(status);
+    }
+
+    /// Collects one slice after a while, and so on for as long as the actor lives.
+    fn collect_after(&self, pause: Duration, ctx: &mut Context<Self>) {
+        let wait = self.clock().wait_for(pause).into_actor(self);
+        ctx.spawn(wait.map(|(), actor, ctx| {
+            let pause = if actor.collect() {
+                COLLECT_PAUSE
+            } else {
+                COLLECT_INTERVAL
+            };
+            actor.collect_after(pause, ctx);
+        }));
+    }
+
+    /// Collects one slice of each kind; returns whether there may be more.
+    fn collect(&mut self) -> bool {
+        let now = self.clock().now();
+        let retention_seconds = f64::from(self.presence.shared.settings.retention_seconds);
+        let Some(store) = &mut self.store else {
+            return false;
+        };
+        let ended = CollectEnded {
+            retention_seconds,
+            limit: COLLECT_SLICE,
+        };
+        let deliveries = CollectDeliveries {
+            kept_seconds: DELIVERIES_KEPT_SECONDS,
+            limit: COLLECT_SLICE,
+        };
+        let collected = [store.run(ended, now), store.run(deliveries, now)];
+        collected.into_iter().any(|collected| match collected {
+            Ok(rows) => rows >= COLLECT_SLICE as usize,
+            Err(error) => {
+                log::warn!("old rows were not collected: {error}");
+                false
+            }
+        })
+    }
+}
+
+impl Actor for StoreActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if self.store.is_none() {
+            ctx.stop();
+            return;
+        }
+        self.presence.shared.report(StoreStatus::Ready);
+        self.collect_after(COLLECT_INTERVAL, ctx);
+    }
+}
+
+/// An operation on its way to the store, with its place in the queue.
+#[derive(Debug)]
+pub struct Run<O: Operation> {
+    operation: O,
+    permit: OwnedSemaphorePermit,
+}
+
+impl<O: Operation> Message for Run<O> {
+    type Result = Result<O::Reply, StoreError>;
+}
+
+impl<O: Operation> Handler<Run<O>> for StoreActor {
+    type Result = Enqueue<O>;
+
+    fn handle(&mut self, run: Run<O>, _ctx: &mut Self::Context) -> Enqueue<O> {
+        Enqueue {
+            queue: Rc::clone(&self.queue),
+            run,
+        }
+    }
+}
+
+/// The response to a [`Run`]: it queues the operation together with whoever waits for its reply.
+pub struct Enqueue<O: Operation> {
+    queue: Queue,
+    run: Run<O>,
+}
+
+impl<O: Operation> MessageResponse<StoreActor, Run<O>> for Enqueue<O> {
+    fn handle(
+        self,
+        ctx: &mut Context<StoreActor>,
+        reply: Option<OneshotSender<Result<O::Reply, StoreError>>>,
+    ) {
+        let Run { operation, permit } = self.run;
+        let job = Job::new(operation, move |outcome| {
+            drop(permit);
+            if let Some(reply) = reply {
+                // A caller who has given up needs no reply.
+                let _ = reply.send(outcome);
+            }
+        });
+        let mut queue = self.queue.borrow_mut();
+        queue.push(job);
+        if queue.len() == 1 {
+            ctx.address().do_send(Flush);
+        }
+    }
+}
+
+/// Commits what is queued.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Flush;
+
+impl Handler<Flush> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, _flush: Flush, _ctx: &mut Self::Context) {
+        self.flush();
+    }
+}

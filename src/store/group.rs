@@ -1,0 +1,175 @@
+//! Many operations, one commit.
+//!
+//! Each operation of a group stands behind its own savepoint: one that fails or panics is rolled back to it and fails
+//! alone. Some failures (a full disk, an I/O error) make SQLite end the whole transaction; a savepoint set after that
+//! would begin a transaction of its own. So after every failure it is checked whether the transaction is still there, and
+//! if it is not, nothing else of the group runs and all of it is answered [`StoreError::Unknown`].
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+
+use rusqlite::Connection;
+
+use super::{Operation, Store, StoreError, Tx};
+use crate::domain::Timestamp;
+
+/// An operation that waits for its commit, with whoever is to be answered.
+pub struct Job(Box<dyn Member>);
+
+impl Job {
+    /// Wraps an operation; `answer` is called once, after the commit.
+    pub fn new<O: Operation>(
+        operation: O,
+        answer: impl FnOnce(Result<O::Reply, StoreError>) + Send + 'static,
+    ) -> Self {
+        Self(Box::new(Pending {
+            operation: Some(operation),
+            outcome: Err(StoreError::Unknown),
+            answer,
+        }))
+    }
+
+    fn is_ok(&self) -> bool {
+        self.0.is_ok()
+    }
+}
+
+/// What a group needs of an operation, whatever its type.
+trait Member: Send {
+    fn apply(&mut self, tx: &Tx<'_>, now: Timestamp);
+    fn is_ok(&self) -> bool;
+    fn fail(&mut self, error: StoreError);
+    fn answer(self: Box<Self>);
+}
+
+struct Pending<O: Operation, F> {
+    operation: Option<O>,
+    outcome: Result<O::Reply, StoreError>,
+    answer: F,
+}
+
+impl<O, F> Member for Pending<O, F>
+where
+    O: Operation,
+    F: FnOnce(Result<O::Reply, StoreError>) + Send,
+{
+    fn apply(&mut self, tx: &Tx<'_>, now: Timestamp) {
+        if let Some(operation) = self.operation.take() {
+            self.outcome = operation.apply(tx, now);
+        }
+    }
+
+    fn is_ok(&self) -> bool {
+        self.outcome.is_ok()
+    }
+
+    fn fail(&mut self, error: StoreError) {
+        self.outcome = Err(error);
+    }
+
+    fn answer(self: Box<Self>) {
+        (self.answer)(self.outcome);
+    }
+}
+
+/// Why a group was not committed.
+enum Broken {
+    /// It never began: nothing of it can be stored.
+    NotBegun(StoreError),
+    /// It ended in the middle or at its commit.
+    Lost(StoreError),
+}
+
+impl Store {
+    /// Runs a group in one transaction and answers all of it after the commit.
+    ///
+    /// # Errors
+    /// What kept the group as a whole from being committed, for the log; its members have been answered.
+    pub fn commit_group(&mut self, mut group: Vec<Job>, now: Timestamp) -> Result<(), StoreError> {
+        let verdict = match self.commit(&mut group, now) {
+            Ok(()) => Ok(()),
+            Err(Broken::NotBegun(error)) => {
+                group.iter_mut().for_each(|job| job.0.fail(error.clone()));
+                Err(error)
+            }
+            Err(Broken::Lost(error)) => {
+                group
+                    .iter_mut()
+                    .for_each(|job| job.0.fail(StoreError::Unknown));
+                Err(error)
+            }
+        };
+        group.into_iter().for_each(|job| job.0.answer());
+        verdict
+    }
+
+    /// Runs one operation in a transaction of its own.
+    ///
+    /// # Errors
+    /// Those of the operation, and [`StoreError::Unknown`] if its commit failed.
+    pub fn run<O: Operation>(
+        &mut self,
+        operation: O,
+        now: Timestamp,
+    ) -> Result<O::Reply, StoreError> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let job = Job::new(operation, move |outcome| {
+            // The receiver below outlives the group.
+            let _ = sender.send(outcome);
+        });
+        let group = self.commit_group(vec![job], now);
+        receiver
+            .recv()
+            .unwrap_or_else(|_| group.and(Err(StoreError::Unknown)))
+    }
+
+    fn commit(&mut self, group: &mut [Job], now: Timestamp) -> Result<(), Broken> {
+        let connection = &self.connection;
+        let begun = run(connection, "BEGIN IMMEDIATE");
+        begun.map_err(|error| Broken::NotBegun(self.fail(&error)))?;
+        let lost = |error| {
+            // After a failed COMMIT the transaction may still stand. If this fails too, there is none.
+            let _ = run(connection, "ROLLBACK");
+            Broken::Lost(error)
+        };
+        for job in group.iter_mut() {
+            apply_alone(connection, job, now).map_err(|error| lost(self.fail(&error)))?;
+        }
+        run(connection, "COMMIT").map_err(|error| lost(self.fail(&error)))
+    }
+
+    fn fail(&self, error: &rusqlite::Error) -> StoreError {
+        StoreError::sqlite(&self.path, error)
+    }
+}
+
+/// Runs one member behind its savepoint. An error here means that the transaction is lost.
+fn apply_alone(
+    connection: &Connection,
+    job: &mut Job,
+    now: Timestamp,
+) -> Result<(), rusqlite::Error> {
+    run(connection, "SAVEPOINT member")?;
+    let tx = Tx::on(connection);
+    // The job's state is replaced below, and SQLite's is rolled back: nothing half changed is looked at afterwards.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.0.apply(&tx, now))) {
+        job.0.fail(StoreError::Panicked(message_of(&*panic)));
+    }
+    if !job.is_ok() {
+        // Without a transaction this answers "no such savepoint".
+        run(connection, "ROLLBACK TO member")?;
+    }
+    run(connection, "RELEASE member")
+}
+
+fn run(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+/// What a panic said.
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a message".to_owned())
+}

@@ -1,0 +1,108 @@
+//! A worker's sign of life: the hot path, two writes.
+
+use rusqlite::params;
+
+use super::super::records::Columns;
+use super::super::transition::{Loaded, write};
+use super::super::{Refusal, StoreError, Tx, sql};
+use super::presented::is_superseded;
+use super::{Operation, Presented};
+use crate::domain::{Assignment, LeasePolicy, Timestamp};
+use crate::protocol::{Digest, Json, payload_digest};
+
+/// Renews the lease of a run, also when the message is a repeat.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    presented: Presented,
+    policy: LeasePolicy,
+    delivery_digest: Digest,
+}
+
+/// A heartbeat that was taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Beat {
+    /// The same message was taken before.
+    pub duplicate: bool,
+    /// The new end of the lease.
+    pub lease_until: Timestamp,
+}
+
+impl Heartbeat {
+    /// Prepares the operation. The digest is made here, on the caller's thread: the store's has enough to do.
+    #[must_use]
+    pub fn new(presented: Presented, policy: LeasePolicy) -> Self {
+        Self {
+            delivery_digest: delivery_digest(&presented),
+            presented,
+            policy,
+        }
+    }
+
+    /// Whether this very message was taken before.
+    fn is_repeated(&self, tx: &Tx<'_>) -> Result<bool, StoreError> {
+        let remembered = tx.first(sql::DELIVERY, [&self.presented.delivery_id], |row| {
+            Columns::of(row).text(0, "digest")
+        })?;
+        match remembered {
+            None => Ok(false),
+            Some(digest) if digest == self.delivery_digest.as_str() => Ok(true),
+            Some(_) => Err(Refusal::DeliveryReused.into()),
+        }
+    }
+}
+
+impl Operation for Heartbeat {
+    type Reply = Beat;
+
+    fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<Beat, StoreError> {
+        let Loaded { assignment, entry } = self.presented.held(tx)?;
+        if is_superseded(&assignment, &entry) {
+            return Err(Refusal::RunSuperseded.into());
+        }
+        let change = match assignment {
+            Assignment::Assigned(state) => state.heartbeat(now, &self.policy),
+            Assignment::Running(state) => state
+                .heartbeat(now, &self.policy)
+                .map_err(|_| Refusal::LeaseExpired)?,
+            _ => return Err(Refusal::NotRunning.into()),
+        };
+        let duplicate = self.is_repeated(tx)?;
+        if !duplicate {
+            tx.execute(
+                sql::ADD_DELIVERY,
+                params![
+                    self.presented.delivery_id,
+                    self.delivery_digest.as_str(),
+                    now.0
+                ],
+            )?;
+        }
+        write(tx, &change, &entry, None)?;
+        Ok(Beat {
+            duplicate,
+            lease_until: change.columns().lease_until,
+        })
+    }
+}
+
+/// What makes two messages the same delivery: everything but their identifier and their times.
+fn delivery_digest(presented: &Presented) -> Digest {
+    let binding = &presented.binding;
+    let facts = Json::object([
+        ("kind", Json::from(presented.kind.as_str())),
+        ("board", Json::from(binding.board.as_str())),
+        ("task_id", Json::from(binding.task_id.as_str())),
+        ("run_id", Json::from(binding.run_id.as_str())),
+        ("worker_ordinal", Json::from(binding.worker_ordinal)),
+        ("attempt", Json::Int(binding.attempt.clone())),
+        (
+            "payload_digest",
+            Json::from(presented.payload_digest.as_str()),
+        ),
+    ]);
+    #[expect(
+        clippy::expect_used,
+        reason = "a flat object of integers and Rust strings always has a canonical form"
+    )]
+    payload_digest(&facts).expect("a flat object has a canonical form")
+}

@@ -1,0 +1,144 @@
+//! Reads that decide nothing: on connections of their own, which may not write and never wait for the writer.
+//!
+//! Each call sees the last commit at its time. A row that cannot be understood stands as an error among the others.
+
+use std::path::Path;
+
+use rusqlite::{Connection, params};
+
+use super::records::{Columns, key_of, read_intent, read_record};
+use super::{Intent, Record, StoreError, Texts, Tx, open, sql};
+use crate::domain::{BoardSlug, Fence, IllegalRow, RunKey};
+
+/// A connection that only reads.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
+}
+
+impl Reader {
+    /// Opens a store that a coordinator has prepared.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] says what is wrong with the file.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        open::open_read_only(path).map(|connection| Self { connection })
+    }
+
+    fn tx(&self) -> Tx<'_> {
+        Tx::on(&self.connection)
+    }
+
+    /// The store's own identity.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read, [`StoreError::Illegal`] if it has none.
+    pub fn fence(&self) -> Result<Fence, StoreError> {
+        let fence = self.tx().first(sql::FENCE, [], |row| {
+            let columns = Columns::of(row);
+            let text = columns.text(0, "fence")?;
+            Fence::parse(&text).map_err(|_| columns.illegal("fence", &text))
+        })?;
+        fence.ok_or_else(|| {
+            IllegalRow {
+                run: "pool".to_owned(),
+                column: "fence",
+                value: "none".to_owned(),
+            }
+            .into()
+        })
+    }
+
+    /// Every assignment of a board that is not over, the one that changed longest ago first.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn unsettled(
+        &self,
+        board: &BoardSlug,
+    ) -> Result<Vec<Result<Record, IllegalRow>>, StoreError> {
+        self.tx()
+            .all(sql::UNSETTLED_OF_BOARD, [board.as_str()], read_record)
+    }
+
+    /// Every assignment that occupies a slot, by ordinal.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn live(&self) -> Result<Vec<Result<Record, IllegalRow>>, StoreError> {
+        self.tx().all(sql::LIVE, [], read_record)
+    }
+
+    /// The claims on a board that were about to be made, the oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn intents(
+        &self,
+        board: &BoardSlug,
+    ) -> Result<Vec<Result<Intent, IllegalRow>>, StoreError> {
+        self.tx()
+            .all(sql::INTENTS_OF_BOARD, [board.as_str()], read_intent)
+    }
+
+    /// Every board that something unsettled or an intent refers to.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn boards(&self) -> Result<Vec<Result<BoardSlug, IllegalRow>>, StoreError> {
+        self.tx().all(sql::BOARDS, [], |row| {
+            let columns = Columns::of(row);
+            let text = columns.text(0, "board")?;
+            BoardSlug::parse(&text).map_err(|_| columns.illegal("board", &text))
+        })
+    }
+
+    /// One assignment.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read, [`StoreError::Illegal`] if the row cannot be understood.
+    pub fn record(&self, key: &RunKey) -> Result<Option<Record>, StoreError> {
+        self.tx()
+            .first(sql::RECORD_BY_KEY, key_of(key), read_record)
+    }
+
+    /// The texts of one assignment.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read, [`StoreError::Illegal`] if the row cannot be understood.
+    pub fn texts(&self, key: &RunKey) -> Result<Option<Texts>, StoreError> {
+        self.tx().first(sql::TEXTS, key_of(key), |row| {
+            let columns = Columns::of(row);
+            Ok(Texts {
+                payload_json: columns.text(3, "payload_json")?,
+                result_json: columns.optional(4, "result_json", Columns::text)?,
+            })
+        })
+    }
+
+    /// At most `limit` assignments in any state, in the order of board, task and run, after `after`.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn page(
+        &self,
+        after: Option<&RunKey>,
+        limit: u32,
+    ) -> Result<Vec<Result<Record, IllegalRow>>, StoreError> {
+        let (board, task, run) = after.map_or(("", "", ""), key_of);
+        self.tx()
+            .all(sql::PAGE, params![board, task, run, limit], read_record)
+    }
+
+    /// How many assignments are in each state, by the spelling of the store.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn counts(&self) -> Result<Vec<(String, i64)>, StoreError> {
+        let counts = self.tx().all(sql::COUNTS, [], |row| {
+            let columns = Columns::of(row);
+            Ok((columns.text(0, "state")?, columns.integer(1, "count")?))
+        })?;
+        Ok(counts.into_iter().flatten().collect())
+    }
+}

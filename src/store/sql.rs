@@ -1,0 +1,144 @@
+//! Every statement of the store, in one place, so that a test can look at the plan of each.
+//!
+//! A partial index serves a query only if the index's own condition is repeated in it, to the letter; hence the macros.
+
+use super::records::{core_columns, record_columns};
+
+macro_rules! live {
+    () => {
+        "state IN ('assigned','running','result')"
+    };
+}
+macro_rules! unsettled {
+    () => {
+        "state NOT IN ('finalized','stale')"
+    };
+}
+macro_rules! ended {
+    () => {
+        "state IN ('finalized','stale')"
+    };
+}
+/// `assignments a` with the entry beside it, if there is one.
+macro_rules! joined {
+    () => {
+        " FROM assignments a LEFT JOIN claims c ON c.board=a.board AND c.task_id=a.task_id AND c.run_id=a.run_id "
+    };
+}
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $($part:expr),+;)*) => {
+        $($(#[$doc])* pub(super) const $name: &str = concat!($($part),+);)*
+        /// All of them, by name.
+        #[cfg(test)]
+        const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+statements! {
+    // Reading what a transition starts from.
+    CORE_BY_KEY = "SELECT ", core_columns!(), ",c.last_poll", joined!(),
+        "WHERE a.board=?1 AND a.task_id=?2 AND a.run_id=?3";
+    CORE_OF_ORDINAL = "SELECT ", core_columns!(), ",c.last_poll", joined!(),
+        "WHERE a.worker_ordinal=?1 AND a.", live!();
+
+    // Writing a transition.
+    TRANSITION = "UPDATE assignments SET state=?7,attempt=?8,lease_until=?9,last_heartbeat=?10,updated_at=?11,\
+        result_digest=coalesce(?12,result_digest),result_json=coalesce(?13,result_json) \
+        WHERE board=?1 AND task_id=?2 AND run_id=?3 AND worker_ordinal=?4 AND attempt=?5 AND state=?6";
+    /// The transition from `running` to itself. It leaves `state` out, so that no index has to be looked at.
+    RENEWAL = "UPDATE assignments SET lease_until=?7,last_heartbeat=?8,updated_at=?9 \
+        WHERE board=?1 AND task_id=?2 AND run_id=?3 AND worker_ordinal=?4 AND attempt=?5 AND state=?6";
+    ENTRY_AFTER_TRANSITION = "INSERT INTO claims(board,task_id,run_id,offers,cause,last_poll,created_at) \
+        VALUES(?1,?2,?3,?4,?5,?6,?7) ON CONFLICT(board,task_id,run_id) \
+        DO UPDATE SET offers=excluded.offers,cause=excluded.cause,last_poll=coalesce(excluded.last_poll,last_poll)";
+
+    // Offers, heartbeats.
+    PAYLOAD = "SELECT board,task_id,run_id,payload_json,assignment_digest FROM assignments \
+        WHERE board=?1 AND task_id=?2 AND run_id=?3";
+    DELIVERY = "SELECT digest FROM deliveries WHERE delivery_id=?1";
+    ADD_DELIVERY = "INSERT INTO deliveries(delivery_id,kind,digest,received_at) VALUES(?1,'heartbeat',?2,?3)";
+
+    // Adding.
+    SAME_RUN = "SELECT board,task_id,run_id,assignment_digest,worker_ordinal,attempt FROM assignments \
+        WHERE board=?1 AND task_id=?2 AND run_id=?3";
+    /// Adds nothing where the slot is occupied, or is none that the table allows.
+    ADD = "INSERT OR IGNORE INTO assignments(board,task_id,run_id,worker_ordinal,attempt,assignment_digest,payload_json,\
+        state,created_at,updated_at) VALUES(?1,?2,?3,?4,?5,?6,?7,'assigned',?8,?8)";
+    ADD_ENTRY = "INSERT INTO claims(board,task_id,run_id,claim_lock,run_sequence,event_sequence,anchor_task,\
+        anchor_created_at,confirmed_at,created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) \
+        ON CONFLICT(board,task_id,run_id) DO NOTHING";
+
+    // Intents.
+    ADD_INTENT = "INSERT INTO intents(claim_lock,board,task_id,worker_ordinal,run_sequence,event_sequence,anchor_task,\
+        anchor_created_at,created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)";
+    DROP_INTENT = "DELETE FROM intents WHERE claim_lock=?1";
+    INTENTS_OF_BOARD = "SELECT board,task_id,claim_lock,worker_ordinal,run_sequence,event_sequence,anchor_task,\
+        anchor_created_at FROM intents WHERE board=?1 ORDER BY created_at,claim_lock";
+
+    // Entries.
+    ENSURE_ENTRY = "INSERT INTO claims(board,task_id,run_id,created_at) \
+        SELECT board,task_id,run_id,?4 FROM assignments WHERE board=?1 AND task_id=?2 AND run_id=?3 \
+        ON CONFLICT(board,task_id,run_id) DO NOTHING";
+    NOTE_CONFIRMED = "UPDATE claims SET confirmed_at=?4 WHERE board=?1 AND task_id=?2 AND run_id=?3";
+    NOTE_BOARD_HEARTBEAT = "UPDATE claims SET board_heartbeat_at=?4 WHERE board=?1 AND task_id=?2 AND run_id=?3";
+    SET_NOT_BEFORE = "UPDATE claims SET not_before=?4 WHERE board=?1 AND task_id=?2 AND run_id=?3";
+
+    // Collecting.
+    COLLECT_ENDED = "DELETE FROM assignments WHERE rowid IN (SELECT rowid FROM assignments WHERE ", ended!(),
+        " AND updated_at<?1 ORDER BY updated_at LIMIT ?2)";
+    COLLECT_DELIVERIES = "DELETE FROM deliveries WHERE rowid IN (SELECT rowid FROM deliveries \
+        WHERE received_at<?1 ORDER BY received_at LIMIT ?2)";
+
+    // Reads that decide nothing.
+    UNSETTLED_OF_BOARD = "SELECT ", record_columns!(), joined!(), "WHERE a.board=?1 AND a.", unsettled!(),
+        " ORDER BY a.updated_at,a.task_id,a.run_id";
+    LIVE = "SELECT ", record_columns!(), joined!(), "WHERE a.", live!(), " ORDER BY a.worker_ordinal";
+    RECORD_BY_KEY = "SELECT ", record_columns!(), joined!(), "WHERE a.board=?1 AND a.task_id=?2 AND a.run_id=?3";
+    /// In the order of the key, after the given one.
+    PAGE = "SELECT ", record_columns!(), joined!(),
+        "WHERE (a.board,a.task_id,a.run_id)>(?1,?2,?3) ORDER BY a.board,a.task_id,a.run_id LIMIT ?4";
+    TEXTS = "SELECT board,task_id,run_id,payload_json,result_json FROM assignments \
+        WHERE board=?1 AND task_id=?2 AND run_id=?3";
+    BOARDS = "SELECT DISTINCT board FROM assignments WHERE ", unsettled!(), " UNION SELECT board FROM intents";
+    COUNTS = "SELECT state,count(*) FROM assignments WHERE ", unsettled!(),
+        " GROUP BY state UNION ALL SELECT state,count(*) FROM assignments WHERE ", ended!(), " GROUP BY state";
+    FENCE = "SELECT fence FROM pool";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    #[test]
+    fn no_statement_scans_a_table_of_history() {
+        let folder = tempfile::tempdir().unwrap();
+        for slots in [3, 10] {
+            let path = folder.path().join("assignments.db");
+            drop(Store::open(&path, slots).unwrap());
+            let connection = rusqlite::Connection::open(&path).unwrap();
+            for (name, sql) in ALL {
+                let mut explain = connection
+                    .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+                    .unwrap();
+                let nulls = vec![rusqlite::types::Null; explain.parameter_count()];
+                let plan: Vec<String> = explain
+                    .query_map(rusqlite::params_from_iter(nulls), |row| row.get(3))
+                    .unwrap()
+                    .map(Result::unwrap)
+                    .collect();
+                for step in &plan {
+                    let scanned = step
+                        .strip_prefix("SCAN ")
+                        .filter(|rest| !rest.contains("INDEX"))
+                        .and_then(|rest| rest.split(' ').next());
+                    let history = ["a", "c", "assignments", "deliveries", "claims"];
+                    assert!(
+                        scanned.is_none_or(|table| !history.contains(&table)),
+                        "{name} with {slots} slots: {plan:?}"
+                    );
+                }
+            }
+        }
+    }
+}
