@@ -9,6 +9,7 @@ mod guard;
 mod key;
 mod logging;
 mod output;
+mod serve;
 mod status;
 mod table;
 mod worker;
@@ -39,6 +40,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the coordinator.
+    Serve(serve::ServeArguments),
     /// Make a pool key, or the key of one worker.
     #[command(subcommand, arg_required_else_help = false)]
     Key(key::KeyCommand),
@@ -94,6 +97,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
+        Command::Serve(arguments) => serve::run(&arguments)?,
         Command::Key(command) => key::run(&command)?,
         Command::Status(arguments) => status::run(&arguments)?,
         Command::Check(arguments) => check::run(&arguments)?,

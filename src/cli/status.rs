@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::actors::{BoardView, DeferralView, PoolSnapshot, PoolView, SlotView};
 use crate::config::{Config, OperatorConfig};
-use crate::http::{BoardView, DeferralView, PoolSnapshot, PoolView, SlotView, bearer_token};
+use crate::http::bearer_token;
 
 use super::ConfigOption;
 use super::failure::Failure;

@@ -13,20 +13,21 @@ mod connections;
 mod detach;
 mod error;
 mod limit;
+mod operator;
 mod operator_auth;
 mod server;
+mod servers;
 mod shares;
-mod snapshot;
 mod unread;
+mod worker;
 
 pub use body::read_body;
 pub use detach::detach;
 pub use error::{HttpError, only};
 pub use limit::{Permit, RequestLimit};
+pub use operator::operator_routes;
 pub use operator_auth::{OperatorAuth, TokenError, bearer_token, require_token};
 pub use server::{BindError, ServerOptions, bind_both, start};
+pub use servers::{Servers, ServersOptions};
 pub use shares::{OrdinalShares, REQUESTS_PER_ORDINAL, Share};
-pub use snapshot::{
-    AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,
-    SlotView,
-};
+pub use worker::{WorkerDoor, worker_routes};

@@ -1,4 +1,4 @@
-//! The document of `GET /api/v1/pool`: one look at the pool, as the server writes it and `status` reads it.
+//! One look at the pool, as the operator API shows it and `status` reads it.
 //!
 //! Times are seconds since the epoch; `None` is *never* or *none*. Fields are only ever added.
 
@@ -75,8 +75,25 @@ pub enum SlotState {
     Assigned,
     /// Its worker has the run.
     Running,
+    /// Its worker has delivered a result that its board has not taken yet.
+    Result,
     /// Its worker was not seen for a lease.
     Absent,
+}
+
+impl SlotState {
+    /// The state as the document spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Waiting => "waiting",
+            Self::Assigned => "assigned",
+            Self::Running => "running",
+            Self::Result => "result",
+            Self::Absent => "absent",
+        }
+    }
 }
 
 /// One board.
@@ -104,12 +121,26 @@ pub enum BoardState {
     Ok,
     /// Cannot be read.
     Unreadable,
-    /// Its owner no longer works on it.
-    Archived,
+    /// Not served: archived, left out, or no longer listed. Runs that are held there are still seen through.
+    Closed,
     /// No longer there.
     Gone,
     /// Must not be written to.
     ReadOnly,
+}
+
+impl BoardState {
+    /// The state as the document spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unreadable => "unreadable",
+            Self::Closed => "closed",
+            Self::Gone => "gone",
+            Self::ReadOnly => "read_only",
+        }
+    }
 }
 
 /// A piece of work that was put off.
