@@ -2,7 +2,11 @@
 
 pub mod actors;
 pub mod board;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod domain;
+pub mod http;
 pub mod protocol;
 pub mod store;
+pub mod worker;

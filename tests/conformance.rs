@@ -5,6 +5,8 @@
 //! all of them. A test tries all cases and then fails with a list: the first difference of each
 //! case, with its file and name.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod conformance {
     pub(crate) mod atomic_json;
     pub(crate) mod canonical_json;

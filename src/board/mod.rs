@@ -10,7 +10,9 @@
 
 pub mod hermes;
 
-use crate::domain::{BoardSlug, ClaimLock, Fate, Landing, Lane, Receipt, RunId, TaskId};
+use crate::domain::{
+    Anchor, BoardSlug, ClaimLock, Fate, Landing, Lane, Receipt, RunId, RunRef, TaskId,
+};
 use crate::protocol::{BlockKind, Json};
 
 /// Why a visit to a board failed. Nothing was written.
@@ -39,15 +41,6 @@ pub enum BoardError {
         /// What is wrong with it.
         why: String,
     },
-}
-
-/// The exact run of a task, as every write must name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunRef {
-    /// The task.
-    pub task: TaskId,
-    /// Its run.
-    pub run: RunId,
 }
 
 /// A task that waits for a lane of this pool, in the order in which the board's owner would take it.
@@ -79,17 +72,6 @@ pub struct Listing {
     pub refused: Vec<Refusal>,
 }
 
-/// What makes a board recognisable later on, recorded before a claim.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Anchor {
-    /// Last run id that the board issued.
-    pub run_sequence: i64,
-    /// Last event id that the board issued.
-    pub event_sequence: i64,
-    /// The oldest task: its id and the second of its creation.
-    pub oldest_task: Option<(String, i64)>,
-}
-
 /// A claim that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
@@ -102,6 +84,8 @@ pub struct Claimed {
 /// What a worker is told of its task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Brief {
+    /// The assignee, normalised.
+    pub lane: String,
     /// Title of the card.
     pub title: String,
     /// Its body, cut as the board's owner cuts it.

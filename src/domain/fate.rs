@@ -2,6 +2,17 @@
 
 use super::ClaimLock;
 
+/// What makes a board recognisable later on, recorded before a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Anchor {
+    /// Last run id that the board had issued.
+    pub run_sequence: i64,
+    /// Last event id that the board had issued.
+    pub event_sequence: i64,
+    /// The oldest task: its id and the second of its creation.
+    pub oldest_task: Option<(String, i64)>,
+}
+
 /// The answer of a board that could be read. A board that is gone or unreadable gives no fate but an error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fate {

@@ -167,6 +167,24 @@ impl fmt::Display for RunKey {
     }
 }
 
+/// The exact run of a task on its board, as every write there must name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRef {
+    /// The task.
+    pub task: TaskId,
+    /// Its run.
+    pub run: RunId,
+}
+
+impl From<&RunKey> for RunRef {
+    fn from(key: &RunKey) -> Self {
+        Self {
+            task: key.task.clone(),
+            run: key.run.clone(),
+        }
+    }
+}
+
 /// The exact holder of a run: which slot, under which attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Binding {

@@ -63,7 +63,10 @@ pub(crate) fn replay_format(format: &str, replay: fn(&Value) -> Result<(), Diffe
             }
         }
     }
-    println!("{format}: {cases} cases");
+    match cases {
+        0 => println!("{format}: no file of this format"),
+        _ => println!("{format}: {cases} cases"),
+    }
     assert!(
         differences.is_empty(),
         "{} of {cases} cases of {format} differ\n{}",

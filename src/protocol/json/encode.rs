@@ -2,7 +2,6 @@
 //!
 //! The encoder keeps its own stack and refuses the nesting that the parser refuses.
 
-use std::collections::btree_map;
 use std::fmt::Write;
 use std::slice;
 
@@ -18,22 +17,24 @@ type Result<T> = std::result::Result<T, ProtocolError>;
 pub(crate) enum Layout {
     /// No blanks, all text as it is. Lone surrogates cannot be written.
     Compact,
+    /// As compact, but with a blank behind each comma and colon.
+    Spaced,
     /// One member a line, two blanks for each level, ASCII only. Takes any text.
     Indented,
 }
 
 /// A container with members that are not written yet.
 struct Open<'a> {
-    members: Members<'a>,
+    rest: Rest<'a>,
     is_first: bool,
 }
 
-enum Members<'a> {
+enum Rest<'a> {
     Array(slice::Iter<'a, Json>),
-    Object(btree_map::Iter<'a, Text, Json>),
+    Object(slice::Iter<'a, (Text, Json)>),
 }
 
-impl<'a> Members<'a> {
+impl<'a> Rest<'a> {
     /// The next value, with its key where there are keys.
     fn next(&mut self) -> Option<(Option<&'a Text>, &'a Json)> {
         match self {
@@ -64,13 +65,13 @@ pub(crate) fn write_json(
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut current = value;
     loop {
-        if let Some(members) = write_scalar_or_enter(out, current, layout)? {
+        if let Some(rest) = write_scalar_or_enter(out, current, layout)? {
             if outer + open.len() >= MAX_NESTING {
                 return Err(ProtocolError::Malformed);
             }
-            out.push(members.brackets().0);
+            out.push(rest.brackets().0);
             open.push(Open {
-                members,
+                rest,
                 is_first: true,
             });
         }
@@ -79,9 +80,12 @@ pub(crate) fn write_json(
             let Some(container) = open.last_mut() else {
                 return Ok(());
             };
-            if let Some((key, value)) = container.members.next() {
+            if let Some((key, value)) = container.rest.next() {
                 if !std::mem::replace(&mut container.is_first, false) {
-                    out.push(',');
+                    out.push_str(match layout {
+                        Layout::Spaced => ", ",
+                        Layout::Compact | Layout::Indented => ",",
+                    });
                 }
                 break_line(out, layout, depth);
                 if let Some(key) = key {
@@ -92,7 +96,7 @@ pub(crate) fn write_json(
             if !container.is_first {
                 break_line(out, layout, depth - 1);
             }
-            out.push(container.members.brackets().1);
+            out.push(container.rest.brackets().1);
             open.pop();
         };
     }
@@ -102,7 +106,7 @@ fn write_scalar_or_enter<'a>(
     out: &mut String,
     value: &'a Json,
     layout: Layout,
-) -> Result<Option<Members<'a>>> {
+) -> Result<Option<Rest<'a>>> {
     match value {
         Json::Null => out.push_str("null"),
         Json::Bool(true) => out.push_str("true"),
@@ -113,8 +117,8 @@ fn write_scalar_or_enter<'a>(
         }
         Json::Float(number) => write_float(out, *number),
         Json::String(text) => write_text(out, text, layout)?,
-        Json::Array(items) => return Ok(Some(Members::Array(items.iter()))),
-        Json::Object(members) => return Ok(Some(Members::Object(members.iter()))),
+        Json::Array(items) => return Ok(Some(Rest::Array(items.iter()))),
+        Json::Object(members) => return Ok(Some(Rest::Object(members.iter()))),
     }
     Ok(None)
 }
@@ -130,14 +134,14 @@ fn write_key(out: &mut String, key: &Text, layout: Layout) -> Result<()> {
     write_text(out, key, layout)?;
     out.push_str(match layout {
         Layout::Compact => ":",
-        Layout::Indented => ": ",
+        Layout::Spaced | Layout::Indented => ": ",
     });
     Ok(())
 }
 
 fn write_text(out: &mut String, text: &Text, layout: Layout) -> Result<()> {
     match layout {
-        Layout::Compact => {
+        Layout::Compact | Layout::Spaced => {
             write_string(out, text.as_str().ok_or(ProtocolError::InvalidMessage)?);
         }
         Layout::Indented => write_ascii_string(out, text),

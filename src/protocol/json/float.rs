@@ -31,6 +31,9 @@ pub(crate) fn write_float(out: &mut String, number: f64) {
     }
 }
 
+/// Two spellings of fewer digits are too far apart to be the same number both.
+const FEWEST_DIGITS_OF_A_TIE: usize = 16;
+
 /// The fewest digits that read back as the number, in scientific notation.
 ///
 /// Where two spellings of that length are equally close, the reference takes the one whose last
@@ -38,10 +41,12 @@ pub(crate) fn write_float(out: &mut String, number: f64) {
 /// given length rounds to even; at powers of two that form may belong to another number.
 fn shortest_digits(number: f64) -> String {
     let shortest = format!("{number:e}");
-    let fraction = shortest
-        .find('e')
-        .map_or(0, |exponent| exponent.saturating_sub(2));
-    let rounded = format!("{number:.fraction$e}");
+    // Of the characters before the exponent one is the point.
+    let digits = shortest.find('e').map_or(0, |characters| characters - 1);
+    if digits < FEWEST_DIGITS_OF_A_TIE {
+        return shortest;
+    }
+    let rounded = format!("{number:.*e}", digits - 1);
     if rounded.parse() == Ok(number) {
         rounded
     } else {
@@ -105,8 +110,8 @@ mod tests {
             (1.234_567_8e22, "1.2345678e+22"),
             (1.5e300, "1.5e+300"),
             (5e-324, "5e-324"),
-            (1_634_495_266_782_192.25, "1634495266782192.2"),
-            (1_634_495_266_782_192.75, "1634495266782192.8"),
+            (1_634_495_266_782_192.0 + 0.25, "1634495266782192.2"),
+            (1_634_495_266_782_192.0 + 0.75, "1634495266782192.8"),
             (f64::powi(2.0, -25), "2.9802322387695312e-08"),
             (f64::powi(2.0, -44), "5.684341886080802e-14"),
             (f64::MAX, "1.7976931348623157e+308"),

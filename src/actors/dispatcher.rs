@@ -1,0 +1,370 @@
+//! `Dispatcher`: claims one board's ready tasks, one for each slot that the Roster grants.
+//!
+//! Receives [`Look`] (the board may have work) and [`Granted`](super::roster::Granted). Without a slot it claims nothing;
+//! with one it goes through the first four durable steps of a run (see [`reconcile`](super::reconcile)): intent, claim,
+//! payload, assignment. Whatever fails in between leaves the intent to the Reconciler, and no trace on the board but a
+//! claim that is found again.
+//!
+//! Restart: a new one looks at the board; an intent that the old one carried is no longer held and gets resolved.
+
+use std::sync::Arc;
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture,
+    WrapFuture,
+};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::adopt::{Adopted, Prepared, add, prepare};
+use super::board_parts::BoardParts;
+use super::events::PoolEvent;
+use super::roster::{Forget, Grant, Granted, Want};
+use super::supervise::{DownGuard, Stop};
+use crate::board::{Board, Claimed, Ending, Listing, ReadyTask};
+use crate::domain::{Anchor, CLAIM_TTL_SECONDS, ClaimLock, RunRef, TaskId};
+use crate::protocol::BlockKind;
+use crate::store::Intent;
+use crate::store::operations::{DropIntent, RecordIntent};
+
+/// Tasks that are looked at for one slot.
+const LOOK_AHEAD: usize = 64;
+/// Hints that may wait; each says the same.
+const MAILBOX_LIMIT: usize = 64;
+
+/// The board may have work.
+#[derive(Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct Look;
+
+/// Looks at the board once, and answers with the number of tasks that could be claimed.
+#[derive(Clone, Copy, Message)]
+#[rtype(result = "Option<usize>")]
+pub struct LookNow;
+
+/// Claims tasks of one board.
+pub struct Dispatcher {
+    parts: BoardParts,
+    reconciler: super::boards::WakeReconciler,
+    looking: bool,
+    again: bool,
+    askers: Vec<oneshot::Sender<usize>>,
+    _guard: DownGuard,
+}
+
+impl Dispatcher {
+    /// A Dispatcher that begins with a look.
+    #[must_use]
+    pub fn new(
+        parts: BoardParts,
+        reconciler: super::boards::WakeReconciler,
+        guard: DownGuard,
+    ) -> Self {
+        Self {
+            parts,
+            reconciler,
+            looking: false,
+            again: false,
+            askers: Vec::new(),
+            _guard: guard,
+        }
+    }
+
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        if self.looking {
+            self.again = true;
+            return;
+        }
+        (self.looking, self.again) = (true, false);
+        let parts = self.parts.clone();
+        let askers = std::mem::take(&mut self.askers);
+        let look = async move { (list(&parts).await.len(), askers) };
+        ctx.spawn(
+            look.into_actor(self)
+                .map(|(ready, askers), actor, ctx| actor.looked(ready, askers, ctx)),
+        );
+    }
+
+    fn looked(
+        &mut self,
+        ready: usize,
+        askers: Vec<oneshot::Sender<usize>>,
+        ctx: &mut Context<Self>,
+    ) {
+        self.looking = false;
+        self.parts.events.emit(PoolEvent::Listed {
+            board: self.parts.slug.clone(),
+            ready,
+        });
+        for asker in askers {
+            // Whoever asked may have stopped waiting.
+            let _ = asker.send(ready);
+        }
+        let told = if ready > 0 {
+            let dispatcher = ctx.address().recipient();
+            self.parts.roster.tell(Want {
+                board: self.parts.slug.clone(),
+                dispatcher,
+            })
+        } else {
+            self.parts.roster.tell(Forget(self.parts.slug.clone()))
+        };
+        if let Err(error) = told {
+            // The next look, at the latest after the interval, tells it again.
+            log::debug!("board={} roster not told: {error}", self.parts.slug);
+        }
+        if self.again {
+            self.look(ctx);
+        }
+    }
+}
+
+impl Actor for Dispatcher {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX_LIMIT);
+        self.look(ctx);
+    }
+}
+
+impl Handler<Look> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, _: Look, ctx: &mut Self::Context) {
+        self.look(ctx);
+    }
+}
+
+impl Handler<LookNow> for Dispatcher {
+    type Result = ResponseFuture<Option<usize>>;
+
+    fn handle(&mut self, _: LookNow, ctx: &mut Self::Context) -> Self::Result {
+        let (asker, ready) = oneshot::channel();
+        self.askers.push(asker);
+        self.look(ctx);
+        Box::pin(async move { ready.await.ok() })
+    }
+}
+
+impl Handler<Granted> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, Granted(grant): Granted, ctx: &mut Self::Context) {
+        let parts = self.parts.clone();
+        let work = async move { fill(&parts, grant).await };
+        ctx.spawn(work.into_actor(self).map(|(), actor, ctx| {
+            // The run that was just claimed is due for its first heartbeat, and there may be more to claim.
+            actor.reconciler.wake();
+            actor.look(ctx);
+        }));
+    }
+}
+
+impl Handler<Stop> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}
+
+/// The tasks that can be claimed now, first things first; refusals go to the ledger.
+async fn list(parts: &BoardParts) -> Vec<ReadyTask> {
+    let tasks = if parts.may_claim() {
+        claimable(parts).await
+    } else {
+        Vec::new()
+    };
+    parts.status().ready = tasks.len();
+    tasks
+}
+
+async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
+    let (slug, now) = (parts.slug.clone(), parts.clock.now());
+    let held_back = match parts
+        .readers
+        .read(move |reader| reader.held_back(&slug, now))
+        .await
+    {
+        Ok(tasks) => tasks,
+        Err(error) => {
+            parts.ledger.defer(
+                parts.slug.as_str(),
+                "look for work",
+                error.to_string(),
+                now,
+                None,
+            );
+            return Vec::new();
+        }
+    };
+    let lanes = Arc::clone(&parts.lanes);
+    let limit = LOOK_AHEAD + held_back.len();
+    let visit = move |board: &mut dyn Board, now| board.ready(&lanes, limit, now);
+    let Ok(Listing { ready, refused }) = parts
+        .visit(parts.slug.as_str(), "look for work", visit)
+        .await
+    else {
+        return Vec::new();
+    };
+    parts.ledger.retain(parts.slug.as_str(), "claim", |scope| {
+        refused
+            .iter()
+            .any(|refusal| parts.scope(&refusal.task) == scope)
+    });
+    for refusal in refused {
+        let next_try = refusal.until.map(crate::domain::Timestamp::from);
+        parts.ledger.defer(
+            parts.scope(&refusal.task),
+            "claim",
+            refusal.why,
+            now,
+            next_try,
+        );
+    }
+    ready
+        .into_iter()
+        .filter(|ready| !held_back.contains(&ready.task))
+        .collect()
+}
+
+/// Fills one slot, if there is a task that can be claimed; else the grant goes back by being dropped.
+async fn fill(parts: &BoardParts, grant: Grant) {
+    for ReadyTask { task, .. } in claimable(parts).await {
+        if !parts.may_claim() {
+            return;
+        }
+        match claim(parts, &task, &grant).await {
+            Attempted::Lost => {}
+            Attempted::Failed => return,
+            Attempted::Claimed(intent, run) => return assign(parts, &intent, &run, grant).await,
+        }
+    }
+}
+
+enum Attempted {
+    /// Somebody else has the task; the next one may be had.
+    Lost,
+    /// Something is wrong, and is in the ledger.
+    Failed,
+    /// It is ours.
+    Claimed(Held, RunRef),
+}
+
+/// An intent that this Dispatcher carries out.
+struct Held {
+    intent: Intent,
+    _held: super::board_parts::HeldIntent,
+}
+
+/// The first two durable steps: the intent, and the claim under its lock.
+async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
+    let scope = parts.scope(task.as_str());
+    let Ok(anchor) = parts
+        .visit(&scope, "claim", |board, _| board.anchor())
+        .await
+    else {
+        return Attempted::Failed;
+    };
+    let held = hold(parts, task, grant, anchor);
+    if let Err(error) = parts
+        .store
+        .call(RecordIntent {
+            intent: held.intent.clone(),
+        })
+        .await
+    {
+        parts.ledger.defer(
+            scope,
+            "note the intent",
+            error.to_string(),
+            parts.clock.now(),
+            None,
+        );
+        return Attempted::Failed;
+    }
+    parts.ledger.clear(&scope, "note the intent");
+    let (wanted, lock) = (task.clone(), held.intent.lock.clone());
+    let visit =
+        move |board: &mut dyn Board, now| board.claim(&wanted, &lock, CLAIM_TTL_SECONDS, now);
+    match parts.visit(&scope, "claim", visit).await {
+        Ok(Some(Claimed { run, .. })) => Attempted::Claimed(
+            held,
+            RunRef {
+                task: task.clone(),
+                run,
+            },
+        ),
+        Ok(None) => match parts
+            .store
+            .call(DropIntent {
+                lock: held.intent.lock.clone(),
+            })
+            .await
+        {
+            Ok(_) => Attempted::Lost,
+            // The Reconciler finds that the board has no such claim.
+            Err(_) => Attempted::Failed,
+        },
+        Err(_) => Attempted::Failed,
+    }
+}
+
+fn hold(parts: &BoardParts, task: &TaskId, grant: &Grant, anchor: Anchor) -> Held {
+    let nonce = Uuid::new_v4().simple().to_string();
+    let lock = ClaimLock::new(&parts.endings.pool, &parts.endings.fence, &nonce);
+    Held {
+        _held: parts.held.hold(lock.clone()),
+        intent: Intent {
+            lock,
+            board: parts.slug.clone(),
+            task: task.clone(),
+            ordinal: grant.ordinal(),
+            anchor,
+        },
+    }
+}
+
+/// The third durable step: the assignment. A task that no worker can ever be offered is parked, its exact run only.
+async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) {
+    let scope = parts.scope(run.task.as_str());
+    match prepare(parts, run, &scope).await {
+        Ok(Prepared::Payload(payload)) => match add(parts, &held.intent, run, payload, grant).await
+        {
+            Ok(Adopted::Added | Adopted::Known) => parts.ledger.clear(&scope, "assign"),
+            Err(error) => {
+                parts
+                    .ledger
+                    .defer(scope, "assign", error.to_string(), parts.clock.now(), None)
+            }
+        },
+        Ok(Prepared::Unable(why)) => park(parts, held, run, why).await,
+        // In the ledger already; the claim is resolved by the next pass.
+        Err(_) => {}
+    }
+}
+
+async fn park(parts: &BoardParts, held: &Held, run: &RunRef, why: String) {
+    let scope = parts.scope(run.task.as_str());
+    let (exact, lock) = (run.clone(), held.intent.lock.clone());
+    let visit = move |board: &mut dyn Board, now| {
+        let ending = Ending::Block {
+            kind: BlockKind::Capability,
+            reason: Some(why),
+        };
+        board.end(&exact, &lock, &ending, now)
+    };
+    if parts.visit(&scope, "park", visit).await.is_ok() {
+        // Parked, or no longer ours; if the intent stays, the Reconciler finds out the same.
+        if let Err(error) = parts
+            .store
+            .call(DropIntent {
+                lock: held.intent.lock.clone(),
+            })
+            .await
+        {
+            log::debug!("scope={scope} intent kept: {error}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The slots that have an actor: those that are configured and those that a row refers to.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::oneshot;
+
+use super::ordinal::{Deliver, Drain, OrdinalActor, Refresh};
+use super::reply::{DeliveryError, Reply};
+use super::roster::Presence;
+use super::supervise::{Link, Unreached};
+use crate::domain::Ordinal;
+use crate::protocol::{Json, Kind};
+
+/// One slot's actor, as others reach it.
+#[derive(Clone)]
+pub struct OrdinalHandle {
+    link: Link<OrdinalActor>,
+    presence: Arc<Presence>,
+}
+
+impl OrdinalHandle {
+    pub(super) fn new(link: Link<OrdinalActor>, presence: Arc<Presence>) -> Self {
+        Self { link, presence }
+    }
+
+    /// The link to the actor itself.
+    #[must_use]
+    pub fn link(&self) -> &Link<OrdinalActor> {
+        &self.link
+    }
+
+    /// What is known of the slot's worker.
+    #[must_use]
+    pub fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    /// Hands over a parsed message of the slot's worker that came through the door of `kind`, and waits for the answer.
+    /// What the message asks for takes place whether or not anybody waits.
+    ///
+    /// # Errors
+    /// [`DeliveryError`] where there is no signed answer.
+    pub async fn deliver(&self, message: Json, kind: Kind) -> Result<Reply, DeliveryError> {
+        let (reply, answer) = oneshot::channel();
+        self.link.tell(Deliver {
+            message,
+            kind,
+            reply,
+        })?;
+        answer
+            .await
+            .map_err(|_| DeliveryError::Unreached(Unreached::Down))?
+    }
+
+    /// The slot's row may have changed. If the actor is down, it reads the row when it is built anew.
+    pub fn refresh(&self) {
+        if let Err(error) = self.link.tell(Refresh) {
+            log::debug!("{} not refreshed: {error}", self.link.name());
+        }
+    }
+}
+
+/// All slots; clones share them.
+#[derive(Clone, Default)]
+pub struct Ordinals {
+    slots: Arc<RwLock<BTreeMap<Ordinal, OrdinalHandle>>>,
+}
+
+impl Ordinals {
+    /// One slot.
+    #[must_use]
+    pub fn get(&self, ordinal: Ordinal) -> Option<OrdinalHandle> {
+        self.slots
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&ordinal)
+            .cloned()
+    }
+
+    /// Every slot, in order.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Ordinal, OrdinalHandle)> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        slots
+            .iter()
+            .map(|(ordinal, handle)| (*ordinal, handle.clone()))
+            .collect()
+    }
+
+    pub(super) fn insert(&self, ordinal: Ordinal, handle: OrdinalHandle) {
+        self.slots
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(ordinal, handle);
+    }
+
+    /// The row of a slot may have changed.
+    pub fn refresh(&self, ordinal: Ordinal) {
+        if let Some(handle) = self.get(ordinal) {
+            handle.refresh();
+        }
+    }
+
+    /// Every row may have changed: a Roster that was built anew asks so.
+    pub fn refresh_all(&self) {
+        for (_, handle) in self.all() {
+            handle.refresh();
+        }
+    }
+
+    /// No more offers.
+    pub fn drain(&self) {
+        for (ordinal, handle) in self.all() {
+            if let Err(error) = handle.link.tell(Drain) {
+                // It is built anew with the pool's own flag, which is set already.
+                log::debug!("ordinal={ordinal} not told to drain: {error}");
+            }
+        }
+    }
+}

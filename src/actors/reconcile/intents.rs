@@ -1,0 +1,197 @@
+//! Step *intents*: claims that were about to be made when their Dispatcher ended, for whatever reason.
+//!
+//! An intent that no Dispatcher holds is looked up on its board by its lock. No such claim: the intent is dropped. A run
+//! that is current: it is added to any unoccupied slot, or given back. That release is the only write on a board that a
+//! fault of the coordinator may cause.
+
+use super::Pass;
+use super::settle::{Claim, Seen, end_on_board};
+use crate::actors::adopt::{Adopted, Prepared, prepare};
+use crate::actors::board_thread::VisitError;
+use crate::actors::events::PoolEvent;
+use crate::actors::roster::TakeAny;
+use crate::board::{Board, BoardError, Ending};
+use crate::domain::{Attempt, Binding, Evidence, Expected, RunKey, RunRef, Verdict, judge};
+use crate::protocol::BlockKind;
+use crate::store::Intent;
+use crate::store::operations::DropIntent;
+
+/// What a board shows of an intent.
+enum Found {
+    /// It was never claimed, or the run is over.
+    Nothing,
+    /// The run is open and ours.
+    Run(RunRef),
+    /// The board is another one.
+    Suspect(String),
+}
+
+impl Pass<'_> {
+    pub(super) async fn intents(&mut self) {
+        let slug = self.parts.slug.clone();
+        let intents = match self
+            .parts
+            .readers
+            .read(move |reader| reader.intents(&slug))
+            .await
+        {
+            Ok(intents) => intents,
+            Err(error) => {
+                return self.put_off(
+                    self.parts.slug.as_str(),
+                    "read the store",
+                    error.to_string(),
+                );
+            }
+        };
+        let mut present = Vec::new();
+        for intent in intents {
+            match intent {
+                Ok(intent) => {
+                    present.push(intent.lock.as_str().to_owned());
+                    if !self.board_is_down && !self.parts.held.is_held(&intent.lock) {
+                        self.resolve(&intent).await;
+                    }
+                }
+                Err(illegal) => self.put_off(&illegal.run, "read the intent", illegal.to_string()),
+            }
+        }
+        self.memory.intents.retain(|lock, _| present.contains(lock));
+    }
+
+    async fn resolve(&mut self, intent: &Intent) {
+        let scope = self.parts.scope(intent.task.as_str());
+        let wanted = intent.clone();
+        let visit = move |board: &mut dyn Board, now| look_up(board, &wanted, now);
+        match self.parts.visit(&scope, "resolve the claim", visit).await {
+            Ok(Found::Nothing) => self.drop_intent(intent).await,
+            Ok(Found::Run(run)) => self.take_over(intent, run).await,
+            Ok(Found::Suspect(why)) | Err(VisitError::Board(BoardError::Gone(why))) => {
+                self.intent_sighted(intent, why).await;
+            }
+            Err(error) => self.visit_failed(&error),
+        }
+    }
+
+    /// Assigns the run to any slot, or gives it back.
+    async fn take_over(&mut self, intent: &Intent, run: RunRef) {
+        let scope = self.parts.scope(intent.task.as_str());
+        let grant = self.parts.roster.ask(TakeAny).await.ok().flatten();
+        let Some(grant) = grant else {
+            let ending = Ending::Release {
+                reason: Some("the execution pool has no free slot".to_owned()),
+            };
+            return self.give_back(intent, run, ending).await;
+        };
+        match prepare(self.parts, &run, &scope).await {
+            Ok(Prepared::Payload(payload)) => {
+                match crate::actors::adopt::add(self.parts, intent, &run, payload, grant).await {
+                    Ok(Adopted::Added) => self.resolved(),
+                    Ok(Adopted::Known) => self.drop_intent(intent).await,
+                    Err(error) => self.put_off(&scope, "resolve the claim", error.to_string()),
+                }
+            }
+            Ok(Prepared::Unable(why)) => {
+                let ending = Ending::Block {
+                    kind: BlockKind::Capability,
+                    reason: Some(why),
+                };
+                self.give_back(intent, run, ending).await;
+            }
+            Err(error) => self.visit_failed(&error),
+        }
+    }
+
+    async fn give_back(&mut self, intent: &Intent, run: RunRef, ending: Ending) {
+        let scope = self.parts.scope(intent.task.as_str());
+        let claim = Claim {
+            // The run has no slot; this binding only names it.
+            binding: Binding {
+                key: RunKey {
+                    board: intent.board.clone(),
+                    task: run.task.clone(),
+                    run: run.run.clone(),
+                },
+                ordinal: intent.ordinal,
+                attempt: Attempt::FIRST,
+            },
+            run,
+            lock: Some(intent.lock.clone()),
+            anchor: Some(intent.anchor.clone()),
+        };
+        let endings = self.parts.endings.clone();
+        let visit =
+            move |board: &mut dyn Board, now| end_on_board(board, &endings, &claim, &ending, now);
+        match self.parts.visit(&scope, "give the claim back", visit).await {
+            Ok(Seen::Over { .. }) => self.drop_intent(intent).await,
+            Ok(Seen::Suspect(why)) => self.intent_sighted(intent, why).await,
+            Err(error) => self.visit_failed(&error),
+        }
+    }
+
+    async fn intent_sighted(&mut self, intent: &Intent, why: String) {
+        let scope = self.parts.scope(intent.task.as_str());
+        let Some(second) = self.look_at_root(&scope, why).await else {
+            return;
+        };
+        let key = intent.lock.as_str().to_owned();
+        let first = self
+            .memory
+            .intents
+            .entry(key.clone())
+            .or_insert_with(|| second.clone())
+            .clone();
+        if Evidence::seen_twice(&first, &second).is_some() {
+            self.parts.ledger.clear(&scope, "find its board");
+            return self.drop_intent(intent).await;
+        }
+        self.wait_for_second_look(&scope, &first, &second);
+        if first.root != second.root {
+            self.memory.intents.insert(key, second);
+        }
+    }
+
+    async fn drop_intent(&mut self, intent: &Intent) {
+        match self
+            .parts
+            .store
+            .call(DropIntent {
+                lock: intent.lock.clone(),
+            })
+            .await
+        {
+            Ok(_) => self.resolved(),
+            Err(error) => {
+                let scope = self.parts.scope(intent.task.as_str());
+                self.put_off(&scope, "drop the intent", error.to_string());
+            }
+        }
+    }
+
+    fn resolved(&mut self) {
+        self.report.intents += 1;
+        self.parts
+            .events
+            .emit(PoolEvent::IntentResolved(self.parts.slug.clone()));
+    }
+}
+
+fn look_up(board: &mut dyn Board, intent: &Intent, now: i64) -> Result<Found, BoardError> {
+    let Some(run) = board.claimed_run(&intent.task, &intent.lock)? else {
+        return Ok(Found::Nothing);
+    };
+    let run = RunRef {
+        task: intent.task.clone(),
+        run,
+    };
+    let fate = board.fate(&run, Some(&intent.lock), Some(&intent.anchor), now)?;
+    let expected = Expected {
+        lock: Some(intent.lock.clone()),
+        ending: None,
+    };
+    Ok(match judge(&expected, &fate) {
+        Verdict::Current => Found::Run(run),
+        Verdict::Over(_) => Found::Nothing,
+        Verdict::Suspect(why) => Found::Suspect(why),
+    })
+}

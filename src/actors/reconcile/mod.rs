@@ -1,0 +1,171 @@
+//! One pass over a board: settle results, drain released slots, enforce limits, extend claims, resolve intents.
+//!
+//! A pass takes no input: it reads what is not settled from the store and goes through it in that order. Every step is
+//! idempotent, so a pass that was cut off anywhere is simply followed by the next one. Each row stands alone: an error or
+//! a panic puts that row off, and the next row is served. A board that does not answer is asked once in a pass; the rows
+//! behind that get only what needs no board.
+//!
+//! The life of a run, with the durable steps between which a crash may fall:
+//!
+//! | # | durable step | found again after a crash by |
+//! |---|---|---|
+//! | 1 | store: intent | step `intents`: no such claim on the board, so the intent is dropped |
+//! | 2 | board: claim | step `intents`: the claim is found by its lock and assigned, or given back |
+//! | 3 | store: assignment, in the place of the intent | the slot's timer, the worker's poll |
+//! | 4 | store: offer | the same attempt is offered again |
+//! | 5 | store: heartbeats; board: extensions | step `watch` |
+//! | 6 | store: result | step `settle` |
+//! | 7 | board: ending | step `settle`: the board shows the ending as ours |
+//! | 8 | store: terminal, with that evidence | nothing is left to do |
+
+mod intents;
+mod memory;
+mod record;
+mod settle;
+mod watch;
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
+pub(super) use memory::PassMemory;
+
+use super::board_parts::BoardParts;
+use super::board_thread::{VisitError, panic_text};
+use super::events::PoolEvent;
+use crate::domain::{IllegalRow, StateName, Timestamp};
+use crate::store::Record;
+
+/// What a pass did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PassReport {
+    /// Runs that became terminal.
+    pub ended: usize,
+    /// Intents that were resolved.
+    pub intents: usize,
+    /// Pieces of work that were put off.
+    pub deferred: usize,
+    /// When something is due next, if that is known.
+    pub next_due: Option<Timestamp>,
+}
+
+/// One pass under way.
+pub(super) struct Pass<'a> {
+    parts: &'a BoardParts,
+    memory: &'a mut PassMemory,
+    report: PassReport,
+    /// The board did not answer: the rest of the pass does without it.
+    board_is_down: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Settle,
+    Drain,
+    Watch,
+}
+
+/// Goes through a board once.
+pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassReport {
+    let mut pass = Pass {
+        parts,
+        memory,
+        report: PassReport::default(),
+        board_is_down: false,
+    };
+    pass.rows().await;
+    pass.intents().await;
+    let report = pass.report;
+    parts.status().last_pass = Some(parts.clock.now());
+    parts.events.emit(PoolEvent::Reconciled {
+        board: parts.slug.clone(),
+        deferred: report.deferred,
+    });
+    report
+}
+
+impl Pass<'_> {
+    async fn rows(&mut self) {
+        let slug = self.parts.slug.clone();
+        let rows = match self
+            .parts
+            .readers
+            .read(move |reader| reader.unsettled(&slug))
+            .await
+        {
+            Ok(rows) => rows,
+            Err(error) => {
+                return self.put_off(
+                    self.parts.slug.as_str(),
+                    "read the store",
+                    error.to_string(),
+                );
+            }
+        };
+        self.parts
+            .ledger
+            .clear(self.parts.slug.as_str(), "read the store");
+        let mut records = Vec::with_capacity(rows.len());
+        for row in rows {
+            match row {
+                Ok(record) => records.push(record),
+                Err(illegal) => self.illegal(&illegal),
+            }
+        }
+        self.memory.keep_only(&records);
+        for (step, state) in [
+            (Step::Settle, StateName::Result),
+            (Step::Drain, StateName::LeaseFailed),
+        ] {
+            for record in records
+                .iter()
+                .filter(|record| record.assignment.state() == state)
+            {
+                self.guarded(step, record).await;
+            }
+        }
+        for record in &records {
+            if !self.memory.of(record).ended {
+                self.guarded(Step::Watch, record).await;
+            }
+        }
+        self.memory.looked_at_all(self.board_is_down);
+    }
+
+    fn illegal(&mut self, row: &IllegalRow) {
+        self.put_off(&row.run, "read the row", row.to_string());
+    }
+
+    /// One row, alone: whatever happens in it ends here.
+    async fn guarded(&mut self, step: Step, record: &Record) {
+        let work = async {
+            match step {
+                Step::Settle => self.settle(record).await,
+                Step::Drain => self.drain(record).await,
+                Step::Watch => self.watch(record).await,
+            }
+        };
+        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+            let scope = record.assignment.binding().key.to_string();
+            self.put_off(&scope, "internal error", panic_text(panic.as_ref()));
+        }
+    }
+
+    /// A piece of work goes to the ledger; the next pass tries it again.
+    fn put_off(&mut self, scope: &str, what: &'static str, why: String) {
+        self.report.deferred += 1;
+        self.parts
+            .ledger
+            .defer(scope, what, why, self.parts.clock.now(), None);
+    }
+
+    /// A visit failed, and is in the ledger already.
+    fn visit_failed(&mut self, error: &VisitError) {
+        self.report.deferred += 1;
+        self.board_is_down |= error.is_of_the_board();
+    }
+
+    fn due(&mut self, at: Timestamp) {
+        self.report.next_due = Some(self.report.next_due.map_or(at, |known| known.min(at)));
+    }
+}

@@ -1,0 +1,399 @@
+//! The Roster: which slots are free, and which board may fill the next one.
+//!
+//! Receives [`SlotFree`], [`SlotTaken`] and [`WorkerSeen`] from the OrdinalActors, [`Want`] and [`Forget`] from the
+//! Dispatchers; sends [`Granted`]. A slot is granted to one Dispatcher at a time, in turn across the boards that have
+//! work, and only where the slot's worker was seen within one lease (a waiting poll counts). A [`Grant`] that is dropped
+//! without an assignment returns the slot.
+//!
+//! It owns no truth: whether a slot is occupied is decided by the store when an assignment is added. After a restart the
+//! OrdinalActors and Dispatchers say again what they know, at the latest with the next interval.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as Atomic};
+
+use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
+
+use super::ordinals::Ordinals;
+use super::supervise::DownGuard;
+use crate::clock::SharedClock;
+use crate::domain::{BoardSlug, Ordinal, Timestamp};
+
+/// Messages that may wait: a few from each of at most 10,000 slots.
+const MAILBOX_LIMIT: usize = 65_536;
+
+/// What is known of a slot's worker; written by its OrdinalActor, read by the Roster.
+#[derive(Debug, Default)]
+pub struct Presence {
+    /// Seconds since the epoch, as the bits of a double; 0 for never.
+    last_seen: AtomicU64,
+    waiting: AtomicU32,
+}
+
+impl Presence {
+    /// The worker gave a sign.
+    pub fn seen(&self, now: Timestamp) {
+        self.last_seen.store(now.0.to_bits(), Atomic::Relaxed);
+    }
+
+    /// Whether a poll of the worker waits.
+    pub fn set_waiting(&self, waiting: bool) {
+        self.waiting.store(u32::from(waiting), Atomic::Relaxed);
+    }
+
+    /// Whether a poll of the worker waits.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.load(Atomic::Relaxed) > 0
+    }
+
+    /// When the worker gave its last sign; `None` for never.
+    #[must_use]
+    pub fn last_seen(&self) -> Option<Timestamp> {
+        let seconds = f64::from_bits(self.last_seen.load(Atomic::Relaxed));
+        (seconds > 0.0).then_some(Timestamp(seconds))
+    }
+
+    /// Whether the worker waits, or gave a sign within one lease.
+    #[must_use]
+    pub fn is_alive(&self, now: Timestamp, lease_seconds: f64) -> bool {
+        self.is_waiting()
+            || self
+                .last_seen()
+                .is_some_and(|seen| now - seen <= lease_seconds)
+    }
+}
+
+/// A slot has no live assignment.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct SlotFree(pub Ordinal, pub Arc<Presence>);
+
+/// A slot has a live assignment.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct SlotTaken(pub Ordinal);
+
+/// The worker of a free slot gave a sign after a silence.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct WorkerSeen(pub Ordinal);
+
+/// A board has work for a slot. Said again, it changes nothing.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Want {
+    /// The board.
+    pub board: BoardSlug,
+    /// Its Dispatcher.
+    pub dispatcher: Recipient<Granted>,
+}
+
+/// A board has no more work.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Forget(pub BoardSlug);
+
+/// Any free slot, whether its worker was seen or not: for a run that is claimed already.
+#[derive(Message)]
+#[rtype(result = "Option<Grant>")]
+pub struct TakeAny;
+
+/// No more slots are granted.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct StopGranting;
+
+/// It is a board's turn.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Granted(pub Grant);
+
+#[derive(Message)]
+#[rtype(result = "()")]
+struct GrantEnded {
+    ordinal: Ordinal,
+    filled: bool,
+}
+
+/// The right to fill one slot. Dropped unused, it returns the slot.
+pub struct Grant {
+    ordinal: Ordinal,
+    filled: bool,
+    back: Recipient<GrantEnded>,
+}
+
+impl Grant {
+    /// The slot.
+    #[must_use]
+    pub fn ordinal(&self) -> Ordinal {
+        self.ordinal
+    }
+
+    /// The slot was filled: its OrdinalActor says when it is free again.
+    pub fn filled(mut self) {
+        self.filled = true;
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let ended = GrantEnded {
+            ordinal: self.ordinal,
+            filled: self.filled,
+        };
+        // Each grant has a sender of its own, which always has one place in the mailbox. If the Roster is gone, the one
+        // that follows learns from the OrdinalActors which slots are free.
+        let _ = self.back.try_send(ended);
+    }
+}
+
+/// Whose turn it is: a decision over values.
+#[derive(Default)]
+struct Turns {
+    free: BTreeMap<Ordinal, Arc<Presence>>,
+    granted: BTreeSet<Ordinal>,
+    /// Boards with work, the next one first; each at most once.
+    queue: VecDeque<BoardSlug>,
+}
+
+impl Turns {
+    /// The slot for the next grant: one whose worker waits already, else the first whose worker is alive.
+    fn slot(&self, now: Timestamp, lease_seconds: f64) -> Option<Ordinal> {
+        let candidates = || {
+            self.free
+                .iter()
+                .filter(|(ordinal, _)| !self.granted.contains(ordinal))
+        };
+        candidates()
+            .find(|(_, presence)| presence.is_waiting())
+            .or_else(|| candidates().find(|(_, presence)| presence.is_alive(now, lease_seconds)))
+            .map(|(ordinal, _)| *ordinal)
+    }
+
+    /// Any free slot, the ones with a living worker first.
+    fn any_slot(&self, now: Timestamp, lease_seconds: f64) -> Option<Ordinal> {
+        self.slot(now, lease_seconds).or_else(|| {
+            self.free
+                .keys()
+                .find(|ordinal| !self.granted.contains(ordinal))
+                .copied()
+        })
+    }
+
+    fn want(&mut self, board: BoardSlug) {
+        if !self.queue.contains(&board) {
+            self.queue.push_back(board);
+        }
+    }
+}
+
+/// Grants free slots to Dispatchers.
+pub struct Roster {
+    clock: SharedClock,
+    lease_seconds: f64,
+    turns: Turns,
+    dispatchers: BTreeMap<BoardSlug, Recipient<Granted>>,
+    back: Option<Recipient<GrantEnded>>,
+    granting: bool,
+    ordinals: Ordinals,
+    _guard: DownGuard,
+}
+
+impl Roster {
+    /// A Roster that knows of no slot yet.
+    #[must_use]
+    pub fn new(
+        clock: SharedClock,
+        lease_seconds: f64,
+        granting: bool,
+        ordinals: Ordinals,
+        guard: DownGuard,
+    ) -> Self {
+        Self {
+            clock,
+            lease_seconds,
+            turns: Turns::default(),
+            dispatchers: BTreeMap::new(),
+            back: None,
+            granting,
+            ordinals,
+            _guard: guard,
+        }
+    }
+
+    fn grant(&mut self, ordinal: Ordinal) -> Option<Grant> {
+        let back = self.back.clone()?;
+        self.turns.granted.insert(ordinal);
+        Some(Grant {
+            ordinal,
+            filled: false,
+            back,
+        })
+    }
+
+    /// Grants as long as there is a slot and a board that wants it.
+    fn go_round(&mut self) {
+        while self.granting && !self.turns.queue.is_empty() {
+            let Some(ordinal) = self.turns.slot(self.clock.now(), self.lease_seconds) else {
+                return;
+            };
+            let Some(board) = self.turns.queue.pop_front() else {
+                return;
+            };
+            let Some(dispatcher) = self.dispatchers.remove(&board) else {
+                continue;
+            };
+            let Some(grant) = self.grant(ordinal) else {
+                return;
+            };
+            // A Dispatcher that is down drops its message, and with it the grant, which returns the slot.
+            if dispatcher.try_send(Granted(grant)).is_err() {
+                log::debug!("board={board} was granted a slot while its dispatcher was down");
+            }
+        }
+    }
+}
+
+impl Actor for Roster {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        // Every slot may speak at once, at the start.
+        ctx.set_mailbox_capacity(MAILBOX_LIMIT);
+        self.back = Some(ctx.address().recipient());
+        self.ordinals.refresh_all();
+    }
+}
+
+impl Handler<SlotFree> for Roster {
+    type Result = ();
+
+    fn handle(&mut self, SlotFree(ordinal, presence): SlotFree, _: &mut Self::Context) {
+        let alive = presence.is_alive(self.clock.now(), self.lease_seconds);
+        self.turns.free.insert(ordinal, presence);
+        if alive {
+            self.go_round();
+        }
+    }
+}
+
+impl Handler<SlotTaken> for Roster {
+    type Result = ();
+
+    fn handle(&mut self, SlotTaken(ordinal): SlotTaken, _: &mut Self::Context) {
+        self.turns.free.remove(&ordinal);
+        self.turns.granted.remove(&ordinal);
+    }
+}
+
+impl Handler<WorkerSeen> for Roster {
+    type Result = ();
+
+    fn handle(&mut self, _: WorkerSeen, _: &mut Self::Context) {
+        self.go_round();
+    }
+}
+
+impl Handler<Want> for Roster {
+    type Result = ();
+
+    fn handle(&mut self, Want { board, dispatcher }: Want, _: &mut Self::Context) {
+        self.dispatchers.insert(board.clone(), dispatcher);
+        self.turns.want(board);
+        self.go_round();
+    }
+}
+
+impl Handler<Forget> for Roster {
+    type Result = ();
+
+    fn handle(&mut self, Forget(board): Forget, _: &mut Self::Context) {
+        self.turns.queue.retain(|waiting| *waiting != board);
+        self.dispatchers.remove(&board);
+    }
+}
+
+impl Handler<TakeAny> for Roster {
+    type Result = Option<Grant>;
+
+    fn handle(&mut self, _: TakeAny, _: &mut Self::Context) -> Option<Grant> {
+        let ordinal = self.turns.any_slot(self.clock.now(), self.lease_seconds)?;
+        self.grant(ordinal)
+    }
+}
+
+impl Handler<StopGranting> for Roster {
+    type Result = ();
+
+    fn handle(&mut self, _: StopGranting, _: &mut Self::Context) {
+        self.granting = false;
+    }
+}
+
+impl Handler<GrantEnded> for Roster {
+    type Result = ();
+
+    fn handle(&mut self, ended: GrantEnded, _: &mut Self::Context) {
+        self.turns.granted.remove(&ended.ordinal);
+        if ended.filled {
+            self.turns.free.remove(&ended.ordinal);
+        } else {
+            self.go_round();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn presence(last_seen: f64, waiting: bool) -> Arc<Presence> {
+        let presence = Presence::default();
+        presence.seen(Timestamp(last_seen));
+        presence.set_waiting(waiting);
+        Arc::new(presence)
+    }
+
+    #[test]
+    fn a_slot_is_granted_only_where_a_worker_lives_and_first_where_it_waits() {
+        let cases: [(&str, Vec<Arc<Presence>>, Option<u16>); 4] = [
+            ("nobody was ever seen", vec![presence(0.0, false)], None),
+            ("seen too long ago", vec![presence(909.0, false)], None),
+            (
+                "seen within one lease",
+                vec![presence(100.0, false), presence(910.0, false)],
+                Some(1),
+            ),
+            (
+                "a waiting poll comes first",
+                vec![presence(1000.0, false), presence(100.0, true)],
+                Some(1),
+            ),
+        ];
+        for (name, slots, wanted) in cases {
+            let mut turns = Turns::default();
+            for (n, presence) in (0..).zip(slots) {
+                turns.free.insert(Ordinal(n), presence);
+            }
+            assert_eq!(
+                turns.slot(Timestamp(1000.0), 90.0),
+                wanted.map(Ordinal),
+                "{name}"
+            );
+            assert!(turns.any_slot(Timestamp(1000.0), 90.0).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_granted_slot_is_not_granted_again_and_a_board_waits_once() {
+        let mut turns = Turns::default();
+        turns.free.insert(Ordinal(0), presence(1000.0, true));
+        turns.granted.insert(Ordinal(0));
+        assert_eq!(turns.slot(Timestamp(1000.0), 90.0), None);
+        let board = BoardSlug::parse("lab").unwrap();
+        turns.want(board.clone());
+        turns.want(board);
+        assert_eq!(turns.queue.len(), 1);
+    }
+}

@@ -1,0 +1,47 @@
+//! Plain tables for people.
+
+use super::output::one_line;
+
+/// Lays out rows below their headings, in columns two spaces apart. Every row has one cell per heading.
+pub(super) fn table<const COLUMNS: usize>(
+    headings: [&str; COLUMNS],
+    rows: &[[String; COLUMNS]],
+) -> String {
+    let headings = headings.map(str::to_owned);
+    let lines: Vec<[String; COLUMNS]> = std::iter::once(&headings)
+        .chain(rows)
+        .map(|row| row.clone().map(|cell| one_line(&cell)))
+        .collect();
+    let mut widths = [0; COLUMNS];
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| {
+            let cells: Vec<String> = line
+                .iter()
+                .zip(widths)
+                .map(|(cell, width)| format!("{cell:width$}"))
+                .collect();
+            cells.join("  ").trim_end().to_owned()
+        })
+        .collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [["0", "running"], ["10", "ä"]].map(|row| row.map(str::to_owned));
+        assert_eq!(
+            table(["SLOT", "S"], &rows),
+            "SLOT  S\n0     running\n10    ä"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Counts the requests that a server works on, over all its threads, and refuses the next one at once.
+//!
+//! A [`Permit`] counts until the last of its clones is gone: with the end of the response body, with the handler's
+//! future where the client vanished, or with the work that the request left running.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use actix_web::HttpMessage;
+use actix_web::ResponseError;
+use actix_web::body::MessageBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::middleware::Next;
+
+use super::connections::{Connection, Serving};
+use super::error::HttpError;
+use super::unread::{ClosingBody, Held, keep_unread};
+
+/// How many requests may be in flight, and how many are.
+#[derive(Clone, Debug)]
+pub struct RequestLimit(Arc<Count>);
+
+#[derive(Debug)]
+struct Count {
+    limit: usize,
+    in_flight: AtomicUsize,
+}
+
+impl RequestLimit {
+    /// At most `limit` at once.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self(Arc::new(Count {
+            limit,
+            in_flight: AtomicUsize::new(0),
+        }))
+    }
+
+    /// How many may be in flight.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.0.limit
+    }
+
+    /// How many are in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.0.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more; `None` where the limit is reached.
+    #[must_use]
+    pub fn enter(&self) -> Option<Permit> {
+        self.0
+            .in_flight
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                (count < self.0.limit).then_some(count + 1)
+            })
+            .ok()?;
+        Some(Permit {
+            _counted: Arc::new(Counted(self.clone())),
+        })
+    }
+}
+
+/// One request in flight. Clones count as one.
+#[derive(Clone, Debug)]
+pub struct Permit {
+    _counted: Arc<Counted>,
+}
+
+#[derive(Debug)]
+struct Counted(RequestLimit);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The gate that every request passes first.
+pub(super) async fn admit<B: MessageBody + 'static>(
+    limit: RequestLimit,
+    mut request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<ClosingBody>, actix_web::Error> {
+    let permit = limit.enter();
+    let held = Held {
+        _unread: keep_unread(&mut request),
+        _permit: permit.clone(),
+        _serving: request.conn_data::<Arc<Connection>>().map(Serving::on),
+    };
+    let response = match permit {
+        Some(permit) => {
+            request.extensions_mut().insert(permit);
+            next.call(request).await?.map_into_boxed_body()
+        }
+        None => request.into_response(HttpError::Overloaded.error_response()),
+    };
+    Ok(response.map_body(|_, body| ClosingBody::new(body, held)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permit_counts_until_its_last_clone_is_gone() {
+        let limit = RequestLimit::new(1);
+        let permit = limit.enter().unwrap();
+        let clone = permit.clone();
+        drop(permit);
+        assert!(limit.enter().is_none());
+        assert_eq!(limit.in_flight(), 1);
+        drop(clone);
+        assert_eq!(limit.in_flight(), 0);
+        assert!(limit.enter().is_some());
+    }
+}

@@ -1,0 +1,32 @@
+//! The two HTTP servers: worker endpoints and operator endpoints.
+//!
+//! Every request passes the same gate ([`RequestLimit`]) and every refusal is worded in one place ([`HttpError`]), so that
+//! both servers answer JSON on every path. What a request sets in motion does not depend on the client staying
+//! ([`detach`]).
+//!
+//! Deliberately absent: TLS (a proxy's work; envelopes are signed), queues (beyond a limit a request is refused at once),
+//! and limits of a rate. Two answers are the HTTP library's own and carry no JSON: to a head that is not HTTP (400, 431)
+//! and to one that does not arrive in time (408).
+
+mod body;
+mod connections;
+mod detach;
+mod error;
+mod limit;
+mod operator_auth;
+mod server;
+mod shares;
+mod snapshot;
+mod unread;
+
+pub use body::read_body;
+pub use detach::detach;
+pub use error::{HttpError, only};
+pub use limit::{Permit, RequestLimit};
+pub use operator_auth::{OperatorAuth, TokenError, bearer_token, require_token};
+pub use server::{BindError, ServerOptions, bind_both, start};
+pub use shares::{OrdinalShares, REQUESTS_PER_ORDINAL, Share};
+pub use snapshot::{
+    AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,
+    SlotView,
+};
