@@ -62,3 +62,15 @@ fn temporary_beside(path: &Path) -> PathBuf {
     name.push(format!(".{}.tmp", Uuid::new_v4().simple()));
     path.with_file_name(name)
 }
+
+/// Encodes a value on one line with a blank behind each comma and colon, keys in the order of their
+/// code points, UTF-8.
+///
+/// # Errors
+/// [`ProtocolError::InvalidMessage`] if a lone surrogate is in it, [`ProtocolError::Malformed`] if
+/// it nests too deep.
+pub fn spaced_json(value: &Json) -> Result<String, ProtocolError> {
+    let mut out = String::new();
+    write_json(&mut out, value, 0, Layout::Spaced)?;
+    Ok(out)
+}

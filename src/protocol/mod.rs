@@ -22,7 +22,7 @@ mod wire;
 
 pub use canonical::{canonical_json, canonical_text, payload_digest};
 pub use digest::Digest;
-pub use document::write_document;
+pub use document::{spaced_json, write_document};
 pub use envelope::{
     Binding, CanonicalPayload, Envelope, Kind, envelope_ordinal, largest_payload_bytes,
     sign_canonical_payload, sign_envelope, verify_envelope,

@@ -17,6 +17,8 @@ type Result<T> = std::result::Result<T, ProtocolError>;
 pub(crate) enum Layout {
     /// No blanks, all text as it is. Lone surrogates cannot be written.
     Compact,
+    /// As compact, but with a blank behind each comma and colon.
+    Spaced,
     /// One member a line, two blanks for each level, ASCII only. Takes any text.
     Indented,
 }
@@ -80,7 +82,10 @@ pub(crate) fn write_json(
             };
             if let Some((key, value)) = container.rest.next() {
                 if !std::mem::replace(&mut container.is_first, false) {
-                    out.push(',');
+                    out.push_str(match layout {
+                        Layout::Spaced => ", ",
+                        Layout::Compact | Layout::Indented => ",",
+                    });
                 }
                 break_line(out, layout, depth);
                 if let Some(key) = key {
@@ -129,14 +134,14 @@ fn write_key(out: &mut String, key: &Text, layout: Layout) -> Result<()> {
     write_text(out, key, layout)?;
     out.push_str(match layout {
         Layout::Compact => ":",
-        Layout::Indented => ": ",
+        Layout::Spaced | Layout::Indented => ": ",
     });
     Ok(())
 }
 
 fn write_text(out: &mut String, text: &Text, layout: Layout) -> Result<()> {
     match layout {
-        Layout::Compact => {
+        Layout::Compact | Layout::Spaced => {
             write_string(out, text.as_str().ok_or(ProtocolError::InvalidMessage)?);
         }
         Layout::Indented => write_ascii_string(out, text),

@@ -1,0 +1,241 @@
+//! Finding boards below Hermes' root. Only directories are listed and small metadata files read; no database is opened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::connection::FileIdentity;
+use crate::board::{BoardError, Found};
+use crate::domain::BoardSlug;
+
+/// The board that needs no directory of its own.
+const DEFAULT_BOARD: &str = "default";
+
+/// A board as Hermes lists it, whether or not there is a database.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoardEntry {
+    /// Its name, and whether its owner still works on it.
+    pub found: Found,
+    /// Where its database is, or would be.
+    pub database: PathBuf,
+    /// What is known of it for people: `name`, `description` and so on, as its `board.json` and the defaults say.
+    pub metadata: Map<String, Value>,
+}
+
+/// Identity of the directory that holds the boards: another one is an unmount, not evidence.
+///
+/// # Errors
+/// [`BoardError::Gone`] where there is none.
+pub(super) fn root_identity(root: &Path) -> Result<(u64, u64), BoardError> {
+    FileIdentity::of(root).map(|identity| (identity.device, identity.inode))
+}
+
+/// All boards that Hermes lists: `default` first, whether or not it exists, then the others by name.
+///
+/// # Errors
+/// [`BoardError::Unreadable`] if the directory of boards is there and cannot be listed.
+pub(super) fn list(root: &Path) -> Result<Vec<BoardEntry>, BoardError> {
+    let mut boards: Vec<BoardEntry> = entry(root, DEFAULT_BOARD).into_iter().collect();
+    let mut slugs = named_boards(&boards_root(root))?;
+    slugs.sort();
+    boards.extend(slugs.iter().filter_map(|slug| entry(root, slug)));
+    Ok(boards)
+}
+
+/// The boards that can be served: those with a database, each database once.
+///
+/// # Errors
+/// As [`list`].
+pub(super) fn serving(root: &Path) -> Result<Vec<BoardEntry>, BoardError> {
+    let mut seen = Vec::new();
+    let mut boards = list(root)?;
+    boards.retain(|board| match board.database.canonicalize() {
+        Ok(path) if !seen.contains(&path) => {
+            seen.push(path);
+            true
+        }
+        _ => false,
+    });
+    Ok(boards)
+}
+
+/// Where a board's database is, or would be.
+#[must_use]
+pub(super) fn database(root: &Path, slug: &BoardSlug) -> PathBuf {
+    if slug.as_str() == DEFAULT_BOARD {
+        root.join("kanban.db")
+    } else {
+        board_folder(root, slug).join("kanban.db")
+    }
+}
+
+/// Where a board's metadata and, except for the default board, its database are.
+pub(super) fn board_folder(root: &Path, slug: &BoardSlug) -> PathBuf {
+    boards_root(root).join(slug.as_str())
+}
+
+fn boards_root(root: &Path) -> PathBuf {
+    root.join("kanban").join("boards")
+}
+
+/// Directories that hold a board. A name that is not in its normal form is skipped: Hermes would list it under the normal
+/// form and then look for its files elsewhere.
+fn named_boards(boards_root: &Path) -> Result<Vec<String>, BoardError> {
+    let unreadable = |error: std::io::Error| {
+        BoardError::Unreadable(format!("{}: {error}", boards_root.display()))
+    };
+    let entries = match fs::read_dir(boards_root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut slugs = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(unreadable)?.path();
+        let has_board =
+            path.is_dir() && (path.join("kanban.db").exists() || path.join("board.json").exists());
+        let name = path.file_name().and_then(|name| name.to_str());
+        if let Some(name) = name.filter(|name| has_board && *name != DEFAULT_BOARD) {
+            slugs.push(name.to_owned());
+        }
+    }
+    Ok(slugs)
+}
+
+/// The entry of a board; `None` if the name is none that a board can have.
+fn entry(root: &Path, name: &str) -> Option<BoardEntry> {
+    let slug = BoardSlug::parse(name).ok()?;
+    let metadata = metadata(root, &slug);
+    Some(BoardEntry {
+        found: Found {
+            // The default board is listed whatever its metadata says.
+            archived: name != DEFAULT_BOARD && metadata.get("archived").is_some_and(is_true),
+            slug: slug.clone(),
+        },
+        database: database(root, &slug),
+        metadata,
+    })
+}
+
+/// What `board.json` says, over the defaults. A file that cannot be understood says nothing, and the directory's name wins
+/// over a `slug` in it.
+pub(super) fn metadata(root: &Path, slug: &BoardSlug) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    for (key, value) in [
+        ("slug", json!(slug.as_str())),
+        ("name", json!(display_name(slug.as_str()))),
+        ("description", json!("")),
+        ("icon", json!("")),
+        ("color", json!("")),
+        ("default_workdir", Value::Null),
+        ("created_at", Value::Null),
+        ("archived", json!(false)),
+    ] {
+        metadata.insert(key.to_owned(), value);
+    }
+    let stored = fs::read_to_string(board_folder(root, slug).join("board.json")).ok();
+    let stored = stored.and_then(|text| serde_json::from_str(&text).ok());
+    if let Some(Value::Object(mut stored)) = stored {
+        stored.insert("slug".to_owned(), json!(slug.as_str()));
+        metadata.extend(stored);
+    }
+    metadata
+}
+
+/// A name for people, made from the slug.
+pub(super) fn display_name(slug: &str) -> String {
+    let words: Vec<String> = slug
+        .split(['-', '_'])
+        .filter_map(|word| {
+            let mut letters = word.chars();
+            let first = letters.next()?;
+            Some(first.to_uppercase().chain(letters).collect())
+        })
+        .collect();
+    if words.is_empty() {
+        slug.to_owned()
+    } else {
+        words.join(" ")
+    }
+}
+
+/// What Hermes' language takes for true: the text `"false"` is.
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, content: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn slugs(boards: &[BoardEntry]) -> Vec<(&str, bool)> {
+        boards
+            .iter()
+            .map(|board| (board.found.slug.as_str(), board.found.archived))
+            .collect()
+    }
+
+    #[test]
+    fn boards_are_listed_as_hermes_lists_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let boards = root.join("kanban/boards");
+        for (name, content) in [
+            ("zoo/kanban.db", ""),
+            (
+                "meta-only/board.json",
+                r#"{"slug": "other", "name": "Meta"}"#,
+            ),
+            ("old/board.json", r#"{"archived": "false"}"#),
+            ("broken/board.json", "{"),
+            ("Upper/kanban.db", ""),
+            ("_archived/lab-1/kanban.db", ""),
+            ("empty/readme", ""),
+        ] {
+            write(&boards.join(name), content);
+        }
+        let listed = list(root).unwrap();
+        assert_eq!(
+            slugs(&listed),
+            [
+                ("default", false),
+                ("broken", false),
+                ("meta-only", false),
+                ("old", true),
+                ("zoo", false)
+            ]
+        );
+        assert_eq!(listed[2].metadata["slug"], "meta-only");
+        assert_eq!(listed[2].metadata["name"], "Meta");
+        assert_eq!(listed[1].metadata["name"], "Broken");
+    }
+
+    #[test]
+    fn a_board_is_served_if_it_has_a_database_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let boards = root.join("kanban/boards");
+        write(&boards.join("lab/kanban.db"), "");
+        write(&boards.join("meta/board.json"), "{}");
+        std::os::unix::fs::symlink(boards.join("lab"), boards.join("same")).unwrap();
+        assert_eq!(slugs(&serving(root).unwrap()), [("lab", false)]);
+        write(&root.join("kanban.db"), "");
+        assert_eq!(
+            slugs(&serving(root).unwrap()),
+            [("default", false), ("lab", false)]
+        );
+    }
+}

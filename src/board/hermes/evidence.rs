@@ -1,0 +1,328 @@
+//! What became of a run: everything is read in one transaction, then decided without the board.
+//!
+//! Only an ended run, a current one and a provably deleted task are certain. A board that cannot be read is an error and
+//! never gets here; an UPDATE that touched no row is only a reason to look.
+
+use rusqlite::{OptionalExtension, Row};
+
+use super::connection::Visit;
+use super::{mark, row, text};
+use crate::board::{Anchor, BoardError};
+use crate::domain::{ClaimLock, EndedRun, Fate, Landing, Outcome};
+
+/// What a board shows of a task and one of its runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// Whether it is a board at all; if not, nothing else is filled.
+    pub is_board: bool,
+    /// Whether a run of this number was ever issued.
+    pub was_issued: bool,
+    /// Last numbers given out, and the oldest task.
+    pub anchor: Anchor,
+    /// The row of the run.
+    pub run: Option<RunRow>,
+    /// The row of the task.
+    pub task: Option<TaskRow>,
+    /// Whether the recorded anchor's oldest task is still the same.
+    pub anchor_task_stands: bool,
+}
+
+/// A run, as far as evidence needs it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunRow {
+    /// The task it belongs to.
+    pub task: Option<String>,
+    /// Status of the row.
+    pub status: Option<String>,
+    /// How it ended.
+    pub outcome: Option<String>,
+    /// Whether it is closed.
+    pub is_ended: bool,
+    /// When it began, seconds since the epoch.
+    pub started_at: Option<i64>,
+    /// The summary that was left.
+    pub summary: Option<String>,
+    /// The error that was left.
+    pub error: Option<String>,
+    /// The pool's mark in its metadata.
+    pub mark: Option<String>,
+    /// The lock that its metadata or its event names as the one it was ended under.
+    pub by_lock: Option<String>,
+    /// Locks of its `claimed` events.
+    pub claimed_locks: Vec<String>,
+    /// Where its own event says that a block put the task.
+    pub landing: Option<Landing>,
+}
+
+/// A task, as far as evidence needs it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskRow {
+    /// Its status.
+    pub status: Option<String>,
+    /// The run it points at.
+    pub current_run: Option<i64>,
+    /// The lock it is held under.
+    pub lock: Option<String>,
+    /// Until when.
+    pub claim_expires_at: Option<i64>,
+    /// Its limit of time for one run.
+    pub max_runtime_seconds: Option<i64>,
+}
+
+/// Looks at a task and its run. `recorded` is the anchor of the claim, where it is known.
+pub(super) fn observe(
+    visit: &Visit<'_>,
+    task: &str,
+    run: i64,
+    recorded: Option<&Anchor>,
+) -> Result<Observation, BoardError> {
+    if !visit.features.initialised {
+        return Ok(Observation::default());
+    }
+    let anchor = anchor(visit)?;
+    Ok(Observation {
+        is_board: true,
+        was_issued: anchor.run_sequence >= run,
+        run: run_row(visit, run)?,
+        task: task_row(visit, task)?,
+        anchor_task_stands: match recorded.and_then(|recorded| recorded.oldest_task.as_ref()) {
+            Some((id, created_at)) => visit
+                .sql
+                .prepare_cached("SELECT 1 FROM tasks WHERE id = ?1 AND created_at = ?2")?
+                .exists((id, created_at))?,
+            None => true,
+        },
+        anchor,
+    })
+}
+
+/// What makes the board recognisable.
+pub(super) fn anchor(visit: &Visit<'_>) -> Result<Anchor, BoardError> {
+    if !visit.features.initialised {
+        return Ok(Anchor::default());
+    }
+    let sequence = |table: &str| -> Result<i64, BoardError> {
+        let last = visit
+            .sql
+            .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = ?1")?
+            .query_row([table], |found| Ok(row::integer(found, "seq")))
+            .optional()?;
+        Ok(last.flatten().unwrap_or(0))
+    };
+    let oldest_task = visit
+        .sql
+        .prepare_cached("SELECT id, created_at FROM tasks ORDER BY rowid LIMIT 1")?
+        .query_row([], |found| {
+            Ok(row::text(found, "id").zip(row::integer(found, "created_at")))
+        })
+        .optional()?;
+    Ok(Anchor {
+        run_sequence: sequence("task_runs")?,
+        event_sequence: sequence("task_events")?,
+        oldest_task: oldest_task.flatten(),
+    })
+}
+
+/// The locks that a run's own `claimed` events name.
+pub(super) fn claimed_locks(visit: &Visit<'_>, run: i64) -> Result<Vec<String>, BoardError> {
+    if !visit.features.initialised {
+        return Ok(Vec::new());
+    }
+    let mut statement = visit.sql.prepare_cached(
+        "SELECT payload FROM task_events WHERE run_id = ?1 AND kind = 'claimed' ORDER BY id",
+    )?;
+    let payloads = statement.query_map([run], |found| Ok(row::text(found, "payload")))?;
+    let mut locks = Vec::new();
+    for payload in payloads {
+        locks.extend(member(payload?.as_deref(), "lock"));
+    }
+    Ok(locks)
+}
+
+/// The run of a task whose own `claimed` event names this lock.
+pub(super) fn claimed_run(
+    visit: &Visit<'_>,
+    task: &str,
+    lock: &str,
+) -> Result<Option<i64>, BoardError> {
+    if !visit.features.initialised {
+        return Ok(None);
+    }
+    let mut statement = visit.sql.prepare_cached(
+        "SELECT run_id, payload FROM task_events WHERE task_id = ?1 AND kind = 'claimed' ORDER BY id DESC",
+    )?;
+    let mut claims = statement.query([task])?;
+    while let Some(claim) = claims.next()? {
+        if member(row::text(claim, "payload").as_deref(), "lock").as_deref() == Some(lock) {
+            return Ok(row::integer(claim, "run_id"));
+        }
+    }
+    Ok(None)
+}
+
+fn task_row(visit: &Visit<'_>, task: &str) -> Result<Option<TaskRow>, BoardError> {
+    let read = |found: &Row<'_>| {
+        Ok(TaskRow {
+            status: row::text(found, "status"),
+            current_run: row::integer(found, "current_run_id"),
+            lock: row::text(found, "claim_lock"),
+            claim_expires_at: row::integer(found, "claim_expires"),
+            max_runtime_seconds: row::integer(found, "max_runtime_seconds"),
+        })
+    };
+    Ok(visit
+        .sql
+        .prepare_cached(
+            "SELECT status, current_run_id, claim_lock, claim_expires, max_runtime_seconds FROM tasks WHERE id = ?1",
+        )?
+        .query_row([task], read)
+        .optional()?)
+}
+
+fn run_row(visit: &Visit<'_>, run: i64) -> Result<Option<RunRow>, BoardError> {
+    let read = |found: &Row<'_>| {
+        let metadata = text::parse(row::text(found, "metadata").as_deref());
+        let metadata = metadata.as_ref();
+        Ok(RunRow {
+            task: row::text(found, "task_id"),
+            status: row::text(found, "status"),
+            outcome: row::text(found, "outcome"),
+            is_ended: row::text(found, "ended_at").is_some(),
+            started_at: row::integer(found, "started_at"),
+            summary: row::text(found, "summary"),
+            error: row::text(found, "error"),
+            mark: metadata.and_then(mark::find).map(str::to_owned),
+            by_lock: metadata
+                .and_then(|metadata| metadata.get("claimer")?.as_str())
+                .map(str::to_owned),
+            ..RunRow::default()
+        })
+    };
+    let found = visit
+        .sql
+        .prepare_cached("SELECT * FROM task_runs WHERE id = ?1")?
+        .query_row([run], read)
+        .optional()?;
+    let Some(mut found) = found else {
+        return Ok(None);
+    };
+    found.claimed_locks = claimed_locks(visit, run)?;
+    let mut statement = visit.sql.prepare_cached(
+        "SELECT kind, payload FROM task_events WHERE run_id = ?1 AND kind IN
+                ('reclaimed', 'blocked', 'dependency_wait', 'block_loop_detected') ORDER BY id",
+    )?;
+    let mut endings = statement.query([run])?;
+    while let Some(ending) = endings.next()? {
+        match row::text(ending, "kind").as_deref() {
+            Some("reclaimed") => {
+                found.by_lock = member(row::text(ending, "payload").as_deref(), "prev_lock");
+            }
+            Some("blocked") => found.landing = Some(Landing::Blocked),
+            Some("dependency_wait") => found.landing = Some(Landing::Todo),
+            Some("block_loop_detected") => found.landing = Some(Landing::Triage),
+            _ => {}
+        }
+    }
+    Ok(Some(found))
+}
+
+/// A text member of a payload.
+fn member(payload: Option<&str>, key: &str) -> Option<String> {
+    Some(text::parse(payload)?.get(key)?.as_str()?.to_owned())
+}
+
+impl Observation {
+    /// What the observation means for the run of `task` that was claimed under `lock` when the board showed `recorded`.
+    #[must_use]
+    pub fn fate(
+        &self,
+        task: &str,
+        run: i64,
+        lock: Option<&ClaimLock>,
+        recorded: Option<&Anchor>,
+        now: i64,
+    ) -> Fate {
+        let replaced = |why: &str| Fate::BoardReplaced {
+            why: why.to_owned(),
+        };
+        if !self.is_board {
+            return replaced("tables missing");
+        }
+        if !self.was_issued {
+            return replaced("run id was never issued here");
+        }
+        let Some(found) = &self.run else {
+            return match &self.task {
+                Some(_) => Fate::RunGone,
+                None if self.is_same_board(recorded) => Fate::TaskGone,
+                None => replaced(
+                    "neither task nor run is there, and nothing proves that it is the same board",
+                ),
+            };
+        };
+        if found.task.as_deref() != Some(task) {
+            return replaced("run belongs to another task");
+        }
+        let claimed_by_us = lock
+            .filter(|_| !found.claimed_locks.is_empty())
+            .map(|lock| {
+                found
+                    .claimed_locks
+                    .iter()
+                    .any(|known| known == lock.as_str())
+            });
+        if claimed_by_us == Some(false) {
+            return replaced("claimed under another lock");
+        }
+        if found.is_ended {
+            return Fate::Ended(self.ending(found, claimed_by_us));
+        }
+        self.open_run(run, lock, found, now)
+    }
+
+    /// Whether a board without our rows is still the one that was claimed on.
+    fn is_same_board(&self, recorded: Option<&Anchor>) -> bool {
+        recorded.is_some_and(|recorded| {
+            self.anchor.run_sequence >= recorded.run_sequence
+                && self.anchor.event_sequence >= recorded.event_sequence
+                && self.anchor_task_stands
+        })
+    }
+
+    fn ending(&self, found: &RunRow, claimed_by_us: Option<bool>) -> EndedRun {
+        EndedRun {
+            outcome: Outcome::parse(found.outcome.as_deref().unwrap_or_default()),
+            summary: found.summary.clone(),
+            error: found.error.clone(),
+            mark: found.mark.clone(),
+            by_lock: found.by_lock.as_deref().map(ClaimLock::recorded),
+            claimed_by_us,
+            landing: found.landing,
+            task_status: self.task.as_ref().and_then(|task| task.status.clone()),
+        }
+    }
+
+    fn open_run(&self, run: i64, lock: Option<&ClaimLock>, found: &RunRow, now: i64) -> Fate {
+        let Some(task) = &self.task else {
+            return Fate::Superseded {
+                why: "its task is not there".to_owned(),
+            };
+        };
+        let is_current = task.status.as_deref() == Some("running") && task.current_run == Some(run);
+        if is_current && lock.is_none_or(|lock| task.lock.as_deref() == Some(lock.as_str())) {
+            return Fate::Current {
+                expired: task.claim_expires_at.is_some_and(|end| end < now),
+                started_at: found.started_at.unwrap_or(now),
+                max_runtime_seconds: task.max_runtime_seconds,
+            };
+        }
+        let status = task.status.as_deref().unwrap_or("without a status");
+        Fate::Superseded {
+            why: match task.current_run {
+                _ if is_current => "the run is held under another lock".to_owned(),
+                Some(other) if other != run => format!("the task is {status}, its run is {other}"),
+                _ => format!("the task is {status}"),
+            },
+        }
+    }
+}

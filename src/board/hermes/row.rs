@@ -1,0 +1,39 @@
+//! Lenient decoding of rows.
+//!
+//! SQLite keeps what was written, whatever the column says: INTEGER columns have been seen holding numeric texts, ISO dates
+//! and garbage. What cannot be understood reads as absent, so that one bad row never hides the others; where a value is
+//! needed, its absence is judged by whoever needs it.
+
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
+/// A text; numbers are spelled out.
+pub(super) fn text(row: &Row<'_>, column: &str) -> Option<String> {
+    match row.get_ref(column).ok()? {
+        ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Integer(number) => Some(number.to_string()),
+        ValueRef::Real(number) => Some(number.to_string()),
+        ValueRef::Null | ValueRef::Blob(_) => None,
+    }
+}
+
+/// A whole number; fractions are cut off, numeric texts are read.
+pub(super) fn integer(row: &Row<'_>, column: &str) -> Option<i64> {
+    match row.get_ref(column).ok()? {
+        ValueRef::Integer(number) => Some(number),
+        // A cast saturates, so no value overflows here.
+        ValueRef::Real(number) => number.is_finite().then_some(number as i64),
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok()?.trim().parse().ok(),
+        ValueRef::Null | ValueRef::Blob(_) => None,
+    }
+}
+
+/// Whether a column holds what Hermes takes for true.
+pub(super) fn truth(row: &Row<'_>, column: &str) -> bool {
+    match row.get_ref(column) {
+        Ok(ValueRef::Integer(number)) => number != 0,
+        Ok(ValueRef::Real(number)) => number != 0.0,
+        Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => !bytes.is_empty(),
+        Ok(ValueRef::Null) | Err(_) => false,
+    }
+}
