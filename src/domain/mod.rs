@@ -31,7 +31,9 @@ pub use evidence::{
     Evidence, Expected, ExpectedEnding, Receipt, Sighting, Terminal, Verdict, judge,
 };
 pub use fate::{Anchor, EndedRun, Fate, Landing, Outcome};
-pub use ids::{Attempt, Binding, BoardSlug, InvalidId, Lane, Ordinal, RunId, RunKey, RunRef, TaskId};
+pub use ids::{
+    Attempt, Binding, BoardSlug, InvalidId, Lane, Ordinal, RunId, RunKey, RunRef, TaskId,
+};
 pub use lock::{ClaimLock, Fence, PoolId};
 pub use policy::{
     BOARD_HEARTBEAT_SECONDS, CLAIM_TTL_SECONDS, EXTEND_SECONDS, GONE_LOOKS_APART_SECONDS,
