@@ -7,7 +7,8 @@ use super::payload::{Payload, build};
 use super::roster::Grant;
 use crate::board::{Board, BoardError};
 use crate::domain::{Attempt, Binding, RunKey, RunRef};
-use crate::store::{AddAssignment, AddRefusal, Added, Intent, NewClaim, StoreError};
+use crate::store::operations::{AddAssignment, Added};
+use crate::store::{AddRefusal, Intent, NewClaim, StoreError};
 
 /// Whether a run can be offered.
 pub(super) enum Prepared {
@@ -29,7 +30,11 @@ pub(super) enum Adopted {
 ///
 /// # Errors
 /// [`VisitError`], which is in the ledger already: the board's fault, not the task's.
-pub(super) async fn prepare(parts: &BoardParts, run: &RunRef, scope: &str) -> Result<Prepared, VisitError> {
+pub(super) async fn prepare(
+    parts: &BoardParts,
+    run: &RunRef,
+    scope: &str,
+) -> Result<Prepared, VisitError> {
     let task = run.task.clone();
     let visit = move |board: &mut dyn Board, now| match board.brief(&task, now) {
         Ok(brief) => Ok(Ok(brief)),
@@ -59,7 +64,11 @@ pub(super) async fn add(
     grant: Grant,
 ) -> Result<Adopted, StoreError> {
     let binding = Binding {
-        key: RunKey { board: parts.slug.clone(), task: run.task.clone(), run: run.run.clone() },
+        key: RunKey {
+            board: parts.slug.clone(),
+            task: run.task.clone(),
+            run: run.run.clone(),
+        },
         ordinal: grant.ordinal(),
         attempt: Attempt::FIRST,
     };
@@ -68,7 +77,7 @@ pub(super) async fn add(
         .call(AddAssignment {
             binding: binding.clone(),
             payload_json: payload.json,
-            assignment_digest: payload.digest,
+            assignment_digest: payload.digest.as_str().to_owned(),
             claim: NewClaim {
                 lock: intent.lock.clone(),
                 anchor: Some(intent.anchor.clone()),

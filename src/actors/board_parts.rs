@@ -47,7 +47,10 @@ impl BoardProblem {
             other if other.is_of_the_board() => "unreadable",
             _ => return None,
         };
-        Some(Self { state, reason: error.to_string() })
+        Some(Self {
+            state,
+            reason: error.to_string(),
+        })
     }
 }
 
@@ -63,7 +66,10 @@ impl HeldIntents {
     #[must_use]
     pub fn hold(&self, lock: ClaimLock) -> HeldIntent {
         self.locks().insert(lock.clone());
-        HeldIntent { held: self.clone(), lock }
+        HeldIntent {
+            held: self.clone(),
+            lock,
+        }
     }
 
     /// Whether a Dispatcher holds it.
@@ -160,7 +166,10 @@ impl BoardParts {
     ) -> Result<R, VisitError> {
         let clock = Arc::clone(&self.clock);
         // The time is taken on the board's thread: the visit may have waited for others.
-        let answer = self.thread.visit(move |board| visit(board, clock.now().whole_seconds())).await;
+        let answer = self
+            .thread
+            .visit(move |board| visit(board, clock.now().whole_seconds()))
+            .await;
         match &answer {
             Ok(_) => {
                 self.ledger.clear(self.slug.as_str(), "visit");
@@ -175,8 +184,13 @@ impl BoardParts {
     fn visit_failed(&self, scope: &str, what: &'static str, error: &VisitError) {
         let problem = BoardProblem::of(error);
         // A fault of the board is one entry, however many rows meet it.
-        let (scope, what) = if problem.is_some() { (self.slug.as_str(), "visit") } else { (scope, what) };
-        self.ledger.defer(scope, what, error.to_string(), self.clock.now(), None);
+        let (scope, what) = if problem.is_some() {
+            (self.slug.as_str(), "visit")
+        } else {
+            (scope, what)
+        };
+        self.ledger
+            .defer(scope, what, error.to_string(), self.clock.now(), None);
         if problem.is_some() {
             self.status().problem = problem;
         }

@@ -42,7 +42,9 @@ impl VisitError {
     #[must_use]
     pub fn is_of_the_board(&self) -> bool {
         match self {
-            Self::Board(BoardError::Refused(_) | BoardError::BadRow { .. }) | Self::Panicked(_) => false,
+            Self::Board(BoardError::Refused(_) | BoardError::BadRow { .. }) | Self::Panicked(_) => {
+                false
+            }
             Self::Board(_) | Self::Full | Self::Closed => true,
         }
     }
@@ -78,7 +80,10 @@ impl Connection {
         match outcome {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
-                if matches!(error, BoardError::Gone(_) | BoardError::Replaced | BoardError::Unreadable(_)) {
+                if matches!(
+                    error,
+                    BoardError::Gone(_) | BoardError::Replaced | BoardError::Unreadable(_)
+                ) {
                     self.board = None;
                 }
                 Err(VisitError::Board(error))
@@ -112,7 +117,11 @@ impl BoardHandle {
         changed: impl Fn() + Send + 'static,
     ) -> std::io::Result<Self> {
         let (jobs, queue) = sync_channel(QUEUE_LIMIT);
-        let connection = Connection { slug: slug.clone(), host, board: None };
+        let connection = Connection {
+            slug: slug.clone(),
+            host,
+            board: None,
+        };
         std::thread::Builder::new()
             .name(format!("board-{slug}"))
             .spawn(move || serve(connection, &queue, poll, changed))?;
@@ -147,7 +156,9 @@ fn serve(mut connection: Connection, queue: &Receiver<Job>, poll: Duration, chan
             Err(RecvTimeoutError::Timeout) => {
                 // An error counts as a change: the pass that follows meets it and says what is wrong. While the board
                 // stays unopened the passes come by their own interval.
-                if connection.board.is_some() && !matches!(connection.visit(|board| board.changed()), Ok(false)) {
+                if connection.board.is_some()
+                    && !matches!(connection.visit(|board| board.changed()), Ok(false))
+                {
                     changed();
                 }
             }

@@ -9,7 +9,10 @@
 
 use std::sync::Arc;
 
-use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture,
+    WrapFuture,
+};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -17,11 +20,12 @@ use super::adopt::{Adopted, Prepared, add, prepare};
 use super::board_parts::BoardParts;
 use super::events::PoolEvent;
 use super::roster::{Forget, Grant, Granted, Want};
-use super::supervise::{DownGuard, Link, Stop};
+use super::supervise::{DownGuard, Stop};
 use crate::board::{Board, Claimed, Ending, Listing, ReadyTask};
 use crate::domain::{Anchor, CLAIM_TTL_SECONDS, ClaimLock, RunRef, TaskId};
 use crate::protocol::BlockKind;
-use crate::store::{DropIntent, Intent, RecordIntent};
+use crate::store::Intent;
+use crate::store::operations::{DropIntent, RecordIntent};
 
 /// Tasks that are looked at for one slot.
 const LOOK_AHEAD: usize = 64;
@@ -51,8 +55,19 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// A Dispatcher that begins with a look.
     #[must_use]
-    pub fn new(parts: BoardParts, reconciler: super::boards::WakeReconciler, guard: DownGuard) -> Self {
-        Self { parts, reconciler, looking: false, again: false, askers: Vec::new(), _guard: guard }
+    pub fn new(
+        parts: BoardParts,
+        reconciler: super::boards::WakeReconciler,
+        guard: DownGuard,
+    ) -> Self {
+        Self {
+            parts,
+            reconciler,
+            looking: false,
+            again: false,
+            askers: Vec::new(),
+            _guard: guard,
+        }
     }
 
     fn look(&mut self, ctx: &mut Context<Self>) {
@@ -64,19 +79,33 @@ impl Dispatcher {
         let parts = self.parts.clone();
         let askers = std::mem::take(&mut self.askers);
         let look = async move { (list(&parts).await.len(), askers) };
-        ctx.spawn(look.into_actor(self).map(|(ready, askers), actor, ctx| actor.looked(ready, askers, ctx)));
+        ctx.spawn(
+            look.into_actor(self)
+                .map(|(ready, askers), actor, ctx| actor.looked(ready, askers, ctx)),
+        );
     }
 
-    fn looked(&mut self, ready: usize, askers: Vec<oneshot::Sender<usize>>, ctx: &mut Context<Self>) {
+    fn looked(
+        &mut self,
+        ready: usize,
+        askers: Vec<oneshot::Sender<usize>>,
+        ctx: &mut Context<Self>,
+    ) {
         self.looking = false;
-        self.parts.events.emit(PoolEvent::Listed { board: self.parts.slug.clone(), ready });
+        self.parts.events.emit(PoolEvent::Listed {
+            board: self.parts.slug.clone(),
+            ready,
+        });
         for asker in askers {
             // Whoever asked may have stopped waiting.
             let _ = asker.send(ready);
         }
         let told = if ready > 0 {
             let dispatcher = ctx.address().recipient();
-            self.parts.roster.tell(Want { board: self.parts.slug.clone(), dispatcher })
+            self.parts.roster.tell(Want {
+                board: self.parts.slug.clone(),
+                dispatcher,
+            })
         } else {
             self.parts.roster.tell(Forget(self.parts.slug.clone()))
         };
@@ -142,34 +171,62 @@ impl Handler<Stop> for Dispatcher {
 
 /// The tasks that can be claimed now, first things first; refusals go to the ledger.
 async fn list(parts: &BoardParts) -> Vec<ReadyTask> {
-    let tasks = if parts.may_claim() { claimable(parts).await } else { Vec::new() };
+    let tasks = if parts.may_claim() {
+        claimable(parts).await
+    } else {
+        Vec::new()
+    };
     parts.status().ready = tasks.len();
     tasks
 }
 
 async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
     let (slug, now) = (parts.slug.clone(), parts.clock.now());
-    let held_back = match parts.readers.read(move |reader| reader.held_back(&slug, now)).await {
+    let held_back = match parts
+        .readers
+        .read(move |reader| reader.held_back(&slug, now))
+        .await
+    {
         Ok(tasks) => tasks,
         Err(error) => {
-            parts.ledger.defer(parts.slug.as_str(), "look for work", error.to_string(), now, None);
+            parts.ledger.defer(
+                parts.slug.as_str(),
+                "look for work",
+                error.to_string(),
+                now,
+                None,
+            );
             return Vec::new();
         }
     };
     let lanes = Arc::clone(&parts.lanes);
     let limit = LOOK_AHEAD + held_back.len();
     let visit = move |board: &mut dyn Board, now| board.ready(&lanes, limit, now);
-    let Ok(Listing { ready, refused }) = parts.visit(parts.slug.as_str(), "look for work", visit).await else {
+    let Ok(Listing { ready, refused }) = parts
+        .visit(parts.slug.as_str(), "look for work", visit)
+        .await
+    else {
         return Vec::new();
     };
     parts.ledger.retain(parts.slug.as_str(), "claim", |scope| {
-        refused.iter().any(|refusal| parts.scope(&refusal.task) == scope)
+        refused
+            .iter()
+            .any(|refusal| parts.scope(&refusal.task) == scope)
     });
     for refusal in refused {
         let next_try = refusal.until.map(crate::domain::Timestamp::from);
-        parts.ledger.defer(parts.scope(&refusal.task), "claim", refusal.why, now, next_try);
+        parts.ledger.defer(
+            parts.scope(&refusal.task),
+            "claim",
+            refusal.why,
+            now,
+            next_try,
+        );
     }
-    ready.into_iter().filter(|ready| !held_back.contains(&ready.task)).collect()
+    ready
+        .into_iter()
+        .filter(|ready| !held_back.contains(&ready.task))
+        .collect()
 }
 
 /// Fills one slot, if there is a task that can be claimed; else the grant goes back by being dropped.
@@ -204,20 +261,48 @@ struct Held {
 /// The first two durable steps: the intent, and the claim under its lock.
 async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
     let scope = parts.scope(task.as_str());
-    let Ok(anchor) = parts.visit(&scope, "claim", |board, _| board.anchor()).await else {
+    let Ok(anchor) = parts
+        .visit(&scope, "claim", |board, _| board.anchor())
+        .await
+    else {
         return Attempted::Failed;
     };
     let held = hold(parts, task, grant, anchor);
-    if let Err(error) = parts.store.call(RecordIntent { intent: held.intent.clone() }).await {
-        parts.ledger.defer(scope, "note the intent", error.to_string(), parts.clock.now(), None);
+    if let Err(error) = parts
+        .store
+        .call(RecordIntent {
+            intent: held.intent.clone(),
+        })
+        .await
+    {
+        parts.ledger.defer(
+            scope,
+            "note the intent",
+            error.to_string(),
+            parts.clock.now(),
+            None,
+        );
         return Attempted::Failed;
     }
     parts.ledger.clear(&scope, "note the intent");
     let (wanted, lock) = (task.clone(), held.intent.lock.clone());
-    let visit = move |board: &mut dyn Board, now| board.claim(&wanted, &lock, CLAIM_TTL_SECONDS, now);
+    let visit =
+        move |board: &mut dyn Board, now| board.claim(&wanted, &lock, CLAIM_TTL_SECONDS, now);
     match parts.visit(&scope, "claim", visit).await {
-        Ok(Some(Claimed { run, .. })) => Attempted::Claimed(held, RunRef { task: task.clone(), run }),
-        Ok(None) => match parts.store.call(DropIntent { lock: held.intent.lock.clone() }).await {
+        Ok(Some(Claimed { run, .. })) => Attempted::Claimed(
+            held,
+            RunRef {
+                task: task.clone(),
+                run,
+            },
+        ),
+        Ok(None) => match parts
+            .store
+            .call(DropIntent {
+                lock: held.intent.lock.clone(),
+            })
+            .await
+        {
             Ok(_) => Attempted::Lost,
             // The Reconciler finds that the board has no such claim.
             Err(_) => Attempted::Failed,
@@ -231,7 +316,13 @@ fn hold(parts: &BoardParts, task: &TaskId, grant: &Grant, anchor: Anchor) -> Hel
     let lock = ClaimLock::new(&parts.endings.pool, &parts.endings.fence, &nonce);
     Held {
         _held: parts.held.hold(lock.clone()),
-        intent: Intent { lock, board: parts.slug.clone(), task: task.clone(), ordinal: grant.ordinal(), anchor },
+        intent: Intent {
+            lock,
+            board: parts.slug.clone(),
+            task: task.clone(),
+            ordinal: grant.ordinal(),
+            anchor,
+        },
     }
 }
 
@@ -239,9 +330,14 @@ fn hold(parts: &BoardParts, task: &TaskId, grant: &Grant, anchor: Anchor) -> Hel
 async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) {
     let scope = parts.scope(run.task.as_str());
     match prepare(parts, run, &scope).await {
-        Ok(Prepared::Payload(payload)) => match add(parts, &held.intent, run, payload, grant).await {
+        Ok(Prepared::Payload(payload)) => match add(parts, &held.intent, run, payload, grant).await
+        {
             Ok(Adopted::Added | Adopted::Known) => parts.ledger.clear(&scope, "assign"),
-            Err(error) => parts.ledger.defer(scope, "assign", error.to_string(), parts.clock.now(), None),
+            Err(error) => {
+                parts
+                    .ledger
+                    .defer(scope, "assign", error.to_string(), parts.clock.now(), None)
+            }
         },
         Ok(Prepared::Unable(why)) => park(parts, held, run, why).await,
         // In the ledger already; the claim is resolved by the next pass.
@@ -253,12 +349,21 @@ async fn park(parts: &BoardParts, held: &Held, run: &RunRef, why: String) {
     let scope = parts.scope(run.task.as_str());
     let (exact, lock) = (run.clone(), held.intent.lock.clone());
     let visit = move |board: &mut dyn Board, now| {
-        let ending = Ending::Block { kind: BlockKind::Capability, reason: Some(why) };
+        let ending = Ending::Block {
+            kind: BlockKind::Capability,
+            reason: Some(why),
+        };
         board.end(&exact, &lock, &ending, now)
     };
     if parts.visit(&scope, "park", visit).await.is_ok() {
         // Parked, or no longer ours; if the intent stays, the Reconciler finds out the same.
-        if let Err(error) = parts.store.call(DropIntent { lock: held.intent.lock.clone() }).await {
+        if let Err(error) = parts
+            .store
+            .call(DropIntent {
+                lock: held.intent.lock.clone(),
+            })
+            .await
+        {
             log::debug!("scope={scope} intent kept: {error}");
         }
     }

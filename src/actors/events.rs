@@ -70,7 +70,10 @@ impl Events {
     /// A place for events that counts them in `metrics`.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { sender: broadcast::Sender::new(BACKLOG), metrics }
+        Self {
+            sender: broadcast::Sender::new(BACKLOG),
+            metrics,
+        }
     }
 
     /// Says that something happened.
@@ -84,7 +87,9 @@ impl Events {
     /// Hears everything from now on.
     #[must_use]
     pub fn listen(&self) -> Listener {
-        Listener { receiver: self.sender.subscribe() }
+        Listener {
+            receiver: self.sender.subscribe(),
+        }
     }
 }
 
@@ -98,13 +103,21 @@ fn log_event(event: &PoolEvent) {
         PoolEvent::LeaseFailed(binding, cause) => {
             log::warn!("event=lease_failed {binding} cause={}", cause.as_str());
         }
-        PoolEvent::Ended { binding, terminal, reason } => {
+        PoolEvent::Ended {
+            binding,
+            terminal,
+            reason,
+        } => {
             log::info!("event=ended {binding} terminal={terminal:?} reason={reason:?}");
         }
         PoolEvent::Landed(binding, Landing::Triage) => {
-            log::warn!("event=landed {binding} landing=triage: nobody is notified; switch auto_decompose off on boards with lanes");
+            log::warn!(
+                "event=landed {binding} landing=triage: nobody is notified; switch auto_decompose off on boards with lanes"
+            );
         }
-        PoolEvent::Landed(binding, landing) => log::info!("event=landed {binding} landing={}", landing.as_str()),
+        PoolEvent::Landed(binding, landing) => {
+            log::info!("event=landed {binding} landing={}", landing.as_str())
+        }
         PoolEvent::IntentResolved(board) => log::info!("event=intent_resolved board={board}"),
         PoolEvent::Restarted(actor) => log::error!("event=restarted actor={actor}"),
         PoolEvent::Reconciled { .. } | PoolEvent::Listed { .. } | PoolEvent::Waiting(_) => {
@@ -156,7 +169,10 @@ impl Listener {
         };
         match tokio::time::timeout(limit, search).await {
             Ok(Some(event)) => Ok(event),
-            Ok(None) | Err(_) => Err(NotHeard { waited: limit, heard }),
+            Ok(None) | Err(_) => Err(NotHeard {
+                waited: limit,
+                heard,
+            }),
         }
     }
 }

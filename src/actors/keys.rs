@@ -35,14 +35,20 @@ impl KeyRing {
         if self.problem().is_none() {
             return;
         }
-        let read = read_key(&self.path).map_err(|error| format!("{error} (key_file {})", self.path.display()));
+        let read = read_key(&self.path)
+            .map_err(|error| format!("{error} (key_file {})", self.path.display()));
         *self.master.write().unwrap_or_else(PoisonError::into_inner) = read;
     }
 
     /// Why there is no key; `None` when there is one.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
-        self.master.read().unwrap_or_else(PoisonError::into_inner).as_ref().err().cloned()
+        self.master
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .err()
+            .cloned()
     }
 
     /// The key of one slot.
@@ -52,6 +58,9 @@ impl KeyRing {
     /// there is no master key.
     pub fn of(&self, ordinal: Ordinal) -> Option<Result<Key, ProtocolError>> {
         let master = self.master.read().unwrap_or_else(PoisonError::into_inner);
-        master.as_ref().ok().map(|master| derive_ordinal_key(master, ordinal.0, self.slots))
+        master
+            .as_ref()
+            .ok()
+            .map(|master| derive_ordinal_key(master, ordinal.0, self.slots))
     }
 }

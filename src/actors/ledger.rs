@@ -57,14 +57,20 @@ impl Ledger {
         now: Timestamp,
         next_try: Option<Timestamp>,
     ) {
-        let item = Item { scope: scope.into(), what };
+        let item = Item {
+            scope: scope.into(),
+            what,
+        };
         let why: String = why.into().chars().take(CAUSE_LIMIT).collect();
         let mut ledger = self.lock();
         if let Some(entry) = ledger.entries.get_mut(&item) {
             entry.times += 1;
             entry.next_try = next_try;
             if entry.why != why {
-                log::warn!("deferred scope={} what={what} why={why:?} (changed)", item.scope);
+                log::warn!(
+                    "deferred scope={} what={what} why={why:?} (changed)",
+                    item.scope
+                );
                 entry.why = why;
             }
             return;
@@ -74,12 +80,23 @@ impl Ledger {
             return;
         }
         log::warn!("deferred scope={} what={what} why={why:?}", item.scope);
-        ledger.entries.insert(item, Deferral { why, since: now, times: 1, next_try });
+        ledger.entries.insert(
+            item,
+            Deferral {
+                why,
+                since: now,
+                times: 1,
+                next_try,
+            },
+        );
     }
 
     /// The piece of work is done, or no longer to be done.
     pub fn clear(&self, scope: &str, what: &'static str) {
-        let item = Item { scope: scope.to_owned(), what };
+        let item = Item {
+            scope: scope.to_owned(),
+            what,
+        };
         if self.lock().entries.remove(&item).is_some() {
             log::info!("resolved scope={scope} what={what}");
         }
@@ -107,7 +124,11 @@ impl Ledger {
     /// Everything that is put off, in order of scope.
     #[must_use]
     pub fn entries(&self) -> Vec<(Item, Deferral)> {
-        self.lock().entries.iter().map(|(item, entry)| (item.clone(), entry.clone())).collect()
+        self.lock()
+            .entries
+            .iter()
+            .map(|(item, entry)| (item.clone(), entry.clone()))
+            .collect()
     }
 
     /// How many pieces of work are put off.
@@ -142,9 +163,17 @@ mod tests {
     fn a_deferral_is_kept_once_and_counts_its_tries() {
         let ledger = Ledger::default();
         for second in 0..3 {
-            ledger.defer("lab/t_1/7", "settle", "locked", Timestamp(f64::from(second)), None);
+            ledger.defer(
+                "lab/t_1/7",
+                "settle",
+                "locked",
+                Timestamp(f64::from(second)),
+                None,
+            );
         }
-        let [(_, entry)] = &ledger.entries()[..] else { panic!() };
+        let [(_, entry)] = &ledger.entries()[..] else {
+            panic!()
+        };
         assert_eq!((entry.times, entry.since), (3, Timestamp(0.0)));
         ledger.clear("lab/t_1/7", "settle");
         assert!(ledger.is_empty());
@@ -154,7 +183,13 @@ mod tests {
     fn the_ledger_is_bounded_and_says_how_much_it_dropped() {
         let ledger = Ledger::default();
         for n in 0..=LEDGER_LIMIT {
-            ledger.defer(format!("lab/t_{n}"), "refused", "goal mode", Timestamp(0.0), None);
+            ledger.defer(
+                format!("lab/t_{n}"),
+                "refused",
+                "goal mode",
+                Timestamp(0.0),
+                None,
+            );
         }
         assert_eq!((ledger.len(), ledger.overflowed()), (LEDGER_LIMIT, 1));
     }
@@ -166,7 +201,11 @@ mod tests {
             ledger.defer(scope, "refused", "goal mode", Timestamp(0.0), None);
         }
         ledger.retain("lab", "refused", |scope| scope == "lab/t_2");
-        let scopes: Vec<_> = ledger.entries().into_iter().map(|(item, _)| item.scope).collect();
+        let scopes: Vec<_> = ledger
+            .entries()
+            .into_iter()
+            .map(|(item, _)| item.scope)
+            .collect();
         assert_eq!(scopes, ["lab/t_2", "lab2/t_1"]);
     }
 }

@@ -104,21 +104,69 @@ impl Metrics {
 
     fn register(&mut self) {
         let registry = &mut self.registry;
-        registry.register("assignments_added", "Claimed runs bound to a slot", self.added.clone());
-        registry.register("offers", "Runs handed to a worker, repeats included", self.offers.clone());
+        registry.register(
+            "assignments_added",
+            "Claimed runs bound to a slot",
+            self.added.clone(),
+        );
+        registry.register(
+            "offers",
+            "Runs handed to a worker, repeats included",
+            self.offers.clone(),
+        );
         registry.register("results", "Results made durable", self.results.clone());
-        registry.register("attempts_fenced", "Attempts ended by time or by too many offers", self.fenced.clone());
-        registry.register("leases_failed", "Slots released before the outcome was confirmed", self.lease_failed.clone());
-        registry.register("assignments_ended", "Runs over, on evidence", self.ended.clone());
-        registry.register("blocks_landed", "Blocked runs by where the board put their task", self.landed.clone());
-        registry.register("intents_resolved", "Claims without an assignment that were resolved", self.intents_resolved.clone());
-        registry.register("reconcile_passes", "Passes over a board", self.passes.clone());
-        registry.register("actor_restarts", "Actors that went down and were built anew", self.restarts.clone());
-        registry.register("messages", "Authenticated messages of workers", self.messages.clone());
-        registry.register("assignments", "Assignments by state", self.assignments.clone());
+        registry.register(
+            "attempts_fenced",
+            "Attempts ended by time or by too many offers",
+            self.fenced.clone(),
+        );
+        registry.register(
+            "leases_failed",
+            "Slots released before the outcome was confirmed",
+            self.lease_failed.clone(),
+        );
+        registry.register(
+            "assignments_ended",
+            "Runs over, on evidence",
+            self.ended.clone(),
+        );
+        registry.register(
+            "blocks_landed",
+            "Blocked runs by where the board put their task",
+            self.landed.clone(),
+        );
+        registry.register(
+            "intents_resolved",
+            "Claims without an assignment that were resolved",
+            self.intents_resolved.clone(),
+        );
+        registry.register(
+            "reconcile_passes",
+            "Passes over a board",
+            self.passes.clone(),
+        );
+        registry.register(
+            "actor_restarts",
+            "Actors that went down and were built anew",
+            self.restarts.clone(),
+        );
+        registry.register(
+            "messages",
+            "Authenticated messages of workers",
+            self.messages.clone(),
+        );
+        registry.register(
+            "assignments",
+            "Assignments by state",
+            self.assignments.clone(),
+        );
         registry.register("slots", "Slots by state", self.slots.clone());
         registry.register("boards", "Boards by state", self.boards.clone());
-        registry.register("deferrals", "Pieces of work that are put off", self.deferrals.clone());
+        registry.register(
+            "deferrals",
+            "Pieces of work that are put off",
+            self.deferrals.clone(),
+        );
         registry.register("ready", "1 when the pool is ready", self.ready.clone());
     }
 
@@ -129,9 +177,12 @@ impl Metrics {
             PoolEvent::Offered(_) => self.offers.inc(),
             PoolEvent::Submitted(_) => self.results.inc(),
             PoolEvent::Fenced(_) => self.fenced.inc(),
-            PoolEvent::LeaseFailed(_, cause) => {
-                self.lease_failed.get_or_create(&CauseLabel { cause: cause.as_str() }).inc()
-            }
+            PoolEvent::LeaseFailed(_, cause) => self
+                .lease_failed
+                .get_or_create(&CauseLabel {
+                    cause: cause.as_str(),
+                })
+                .inc(),
             PoolEvent::Ended { terminal, .. } => {
                 let state = match terminal {
                     Terminal::Finalized => "finalized",
@@ -139,21 +190,29 @@ impl Metrics {
                 };
                 self.ended.get_or_create(&StateLabel { state }).inc()
             }
-            PoolEvent::Landed(_, landing) => {
-                self.landed.get_or_create(&StateLabel { state: landing.as_str() }).inc()
-            }
+            PoolEvent::Landed(_, landing) => self
+                .landed
+                .get_or_create(&StateLabel {
+                    state: landing.as_str(),
+                })
+                .inc(),
             PoolEvent::IntentResolved(_) => self.intents_resolved.inc(),
             PoolEvent::Reconciled { .. } => self.passes.inc(),
-            PoolEvent::Restarted(name) => {
-                self.restarts.get_or_create(&ActorLabel { actor: kind_of(name) }).inc()
-            }
+            PoolEvent::Restarted(name) => self
+                .restarts
+                .get_or_create(&ActorLabel {
+                    actor: kind_of(name),
+                })
+                .inc(),
             PoolEvent::Listed { .. } | PoolEvent::Waiting(_) => 0,
         };
     }
 
     /// Counts one answered message of a worker.
     pub(super) fn count_message(&self, kind: &'static str, outcome: &'static str) {
-        self.messages.get_or_create(&MessageLabel { kind, outcome }).inc();
+        self.messages
+            .get_or_create(&MessageLabel { kind, outcome })
+            .inc();
     }
 
     /// Everything, as text.
@@ -168,10 +227,13 @@ impl Metrics {
         ] {
             family.clear();
             for (state, count) in values {
-                family.get_or_create(&StateLabel { state }).set(i64::try_from(*count).unwrap_or(i64::MAX));
+                family
+                    .get_or_create(&StateLabel { state })
+                    .set(i64::try_from(*count).unwrap_or(i64::MAX));
             }
         }
-        self.deferrals.set(i64::try_from(gauges.deferrals).unwrap_or(i64::MAX));
+        self.deferrals
+            .set(i64::try_from(gauges.deferrals).unwrap_or(i64::MAX));
         self.ready.set(i64::from(gauges.ready));
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
@@ -181,8 +243,15 @@ impl Metrics {
 
 /// The kind of an actor from its name (`ordinal-7`, `reconciler-lab`): names are unbounded, kinds are not.
 fn kind_of(name: &str) -> &'static str {
-    ["store", "ordinal", "roster", "reconciler", "dispatcher", "boards"]
-        .into_iter()
-        .find(|kind| name.starts_with(kind))
-        .unwrap_or("other")
+    [
+        "store",
+        "ordinal",
+        "roster",
+        "reconciler",
+        "dispatcher",
+        "boards",
+    ]
+    .into_iter()
+    .find(|kind| name.starts_with(kind))
+    .unwrap_or("other")
 }

@@ -1,3 +1,64 @@
-//! The actors of the pool.
+//! The actors of the pool, and [`Pool`], which puts them together.
+//!
+//! ```text
+//!   http ──> OrdinalActor ×N ──> StoreActor          asks go down only: an actor waits for those below it
+//!                │  ▲                ▲
+//!       hints    ▼  │ hints          │
+//!              Roster ──> Dispatcher ┤ ──> board thread
+//!              Boards ──> Reconciler ┘ ──> board thread
+//! ```
+//! | actor | owns | rebuilt from |
+//! |---|---|---|
+//! | [`store::StoreActor`] | the one connection that writes | the file |
+//! | [`OrdinalActor`] | a slot's key, lease timer, waiting poll | the slot's row |
+//! | [`Roster`] | which slots are free, whose turn it is | what slots and boards say again |
+//! | [`Boards`] | which boards have actors | the listing, the store |
+//! | [`Reconciler`] | one board's passes | the store, the board |
+//! | [`Dispatcher`] | one board's claims | the store, the board |
+//!
+//! Invariants: the store's rows are the truth, and everything an actor keeps can be read again; hints may be lost; no
+//! actor's thread is blocked but the StoreActor's own and the boards'; whatever goes down is built anew by its keeper
+//! ([`supervise`]) while everything else goes on.
 
+mod adopt;
+mod board_parts;
+mod board_thread;
+mod boards;
+mod dispatcher;
+mod events;
+mod keys;
+mod ledger;
+mod metrics;
+mod ordinal;
+mod ordinals;
+mod payload;
+mod pool;
+mod readers;
+mod reconcile;
+mod reconciler;
+mod reply;
+mod roster;
+mod settle;
+mod snapshot;
+mod state_dir;
 pub mod store;
+pub mod supervise;
+
+pub use board_parts::{BoardParts, BoardProblem, BoardStatus};
+pub use board_thread::{BoardHandle, VisitError};
+pub use boards::{BoardActors, BoardDirectory, Boards, ListBoards};
+pub use dispatcher::{Dispatcher, Look, LookNow};
+pub use events::{Events, Listener, NotHeard, PoolEvent};
+pub use keys::KeyRing;
+pub use ledger::{Deferral, Item, LEDGER_LIMIT, Ledger};
+pub use metrics::{Gauges, Metrics};
+pub use ordinal::{Deliver, Drain, OrdinalActor, Refresh};
+pub use ordinals::{OrdinalHandle, Ordinals};
+pub use pool::{CycleReport, Pool, PoolError, PoolSettings};
+pub use readers::Readers;
+pub use reconcile::PassReport;
+pub use reconciler::{Reconciler, RunPass, Wake};
+pub use reply::{DeliveryError, Reply, ReplyStatus};
+pub use roster::{Grant, Granted, Presence, Roster, TakeAny};
+pub use snapshot::{BoardView, DeferralView, PoolView, SlotView, Snapshot};
+pub use state_dir::StateDirError;

@@ -10,23 +10,32 @@
 //! read from there when the actor starts. A worker whose poll was lost asks again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle, WrapFuture,
+};
 use tokio::sync::oneshot;
 
-use super::boards::BoardsLink;
+use super::boards::BoardDirectory;
 use super::events::{Events, PoolEvent};
 use super::keys::KeyRing;
 use super::metrics::Metrics;
-use super::reply::{Reply, Replier};
+use super::reply::{DeliveryError, Replier, Reply};
 use super::roster::{Presence, Roster, SlotFree, SlotTaken, WorkerSeen};
 use super::store::StoreHandle;
-use super::supervise::{DownGuard, Link, Unreached};
+use super::supervise::{DownGuard, Link};
 use crate::clock::SharedClock;
-use crate::domain::{BoardSlug, LeasePolicy, Ordinal, Timestamp};
-use crate::protocol::{Ack, Envelope, HeartbeatReport, Json, Key, Kind, PollRequest, ProtocolError, WorkerResult, verify_envelope};
-use crate::store::{Expire, ExpireReply, Heartbeat, LiveOf, Offer, OfferReply, Offered, StoreError, SubmitResult};
+use crate::domain::{Binding, FailCause, LeasePolicy, Ordinal, StateName, Timestamp};
+use crate::protocol::{
+    Ack, Envelope, HeartbeatReport, Json, Key, Kind, PayloadError, PollRequest, WorkerResult,
+    verify_envelope,
+};
+use crate::store::operations::{
+    Expire, Expiry, Heartbeat, Live, LiveOf, Offer, OfferReply, Presented, SubmitResult,
+};
+use crate::store::{Operation, Refusal, StoreError};
 
 /// Messages that may wait for one slot: those of its worker that are admitted at once, and hints.
 const MAILBOX_LIMIT: usize = 256;
@@ -44,7 +53,7 @@ pub struct Deliver {
     /// The kind that the door it came through stands for.
     pub kind: Kind,
     /// Where the answer goes.
-    pub reply: oneshot::Sender<Result<Reply, super::reply::DeliveryError>>,
+    pub reply: oneshot::Sender<Result<Reply, DeliveryError>>,
 }
 
 /// The slot's row may have changed.
@@ -52,7 +61,7 @@ pub struct Deliver {
 #[rtype(result = "()")]
 pub struct Refresh;
 
-/// No more offers: a waiting poll answers idle, and so does every one that comes.
+/// The pool is draining: a waiting poll answers idle.
 #[derive(Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct Drain;
@@ -82,8 +91,8 @@ pub struct OrdinalParts {
     pub events: Events,
     /// Where messages are counted.
     pub metrics: Arc<Metrics>,
-    /// Whether the pool was already draining when the actor was built.
-    pub draining: bool,
+    /// Whether the pool is draining.
+    pub draining: Arc<AtomicBool>,
 }
 
 /// A poll that waits for work.
@@ -110,14 +119,30 @@ impl OrdinalActor {
     #[must_use]
     pub fn new(parts: OrdinalParts, guard: DownGuard) -> Self {
         parts.presence.set_waiting(false);
-        Self { parts, key: None, waiting: None, timer: None, due: None, hints: 0, _guard: guard }
+        Self {
+            parts,
+            key: None,
+            waiting: None,
+            timer: None,
+            due: None,
+            hints: 0,
+            _guard: guard,
+        }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.parts.draining.load(Atomic::Relaxed)
     }
 
     fn key(&mut self) -> Result<Key, DeliveryError> {
         if let Some(key) = &self.key {
             return Ok(key.clone());
         }
-        let key = self.parts.keys.of(self.parts.ordinal).ok_or(DeliveryError::NotReady)??;
+        let key = self
+            .parts
+            .keys
+            .of(self.parts.ordinal)
+            .ok_or(DeliveryError::NotReady)??;
         self.key = Some(key.clone());
         Ok(key)
     }
@@ -137,7 +162,14 @@ impl OrdinalActor {
             Kind::Poll => match PollRequest::parse(&envelope.payload) {
                 Ok(request) => {
                     let wait = Duration::from_secs(u64::from(request.wait_seconds));
-                    self.poll(Waiting { replier, delivery_id: envelope.delivery_id, wait }, ctx);
+                    self.poll(
+                        Waiting {
+                            replier,
+                            delivery_id: envelope.delivery_id,
+                            wait,
+                        },
+                        ctx,
+                    );
                 }
                 Err(error) => self.refuse_payload(replier, &error, envelope.kind),
             },
@@ -150,23 +182,44 @@ impl OrdinalActor {
                 Err(error) => self.refuse_payload(replier, &error, envelope.kind),
             },
             // No door leads here with these kinds.
-            Kind::Assignment | Kind::Ack => replier.fail(StoreError::Refused(Refusal::UnknownAssignment)),
+            Kind::Assignment | Kind::Ack => {
+                replier.fail(StoreError::Refused(Refusal::UnknownAssignment))
+            }
         }
     }
 
     fn refuse_payload(&self, replier: Replier, error: &PayloadError, kind: Kind) {
-        self.parts.metrics.count_message(kind.as_str(), error.code());
+        self.parts
+            .metrics
+            .count_message(kind.as_str(), error.code());
         replier.refuse_payload(error);
     }
 
+    /// Asks the store. The future owns what it needs, so that the actor goes on meanwhile.
+    fn call<O: Operation>(
+        &self,
+        operation: O,
+    ) -> impl Future<Output = Result<O::Reply, StoreError>> + 'static {
+        let store = self.parts.store.clone();
+        async move { store.call(operation).await }
+    }
+
     fn poll(&mut self, poll: Waiting, ctx: &mut Context<Self>) {
-        if self.parts.draining {
+        if self.is_draining() {
             return self.idle(poll);
         }
         let hints = self.hints;
-        let offer = Offer { ordinal: self.parts.ordinal, delivery_id: poll.delivery_id.clone() };
-        let asked = self.parts.store.call(offer);
-        ctx.spawn(asked.into_actor(self).map(move |reply, actor, ctx| actor.offered(poll, hints, reply, ctx)));
+        let offer = Offer {
+            ordinal: self.parts.ordinal,
+            delivery_id: poll.delivery_id.clone(),
+            policy: self.parts.policy,
+        };
+        let asked = self.call(offer);
+        ctx.spawn(
+            asked
+                .into_actor(self)
+                .map(move |reply, actor, ctx| actor.offered(poll, hints, reply, ctx)),
+        );
     }
 
     fn offered(
@@ -179,15 +232,23 @@ impl OrdinalActor {
         match reply {
             Ok(OfferReply::Offered(offered)) => {
                 if offered.fenced {
-                    self.parts.events.emit(PoolEvent::Fenced(offered.binding.clone()));
+                    self.parts
+                        .events
+                        .emit(PoolEvent::Fenced(offered.binding.clone()));
                 }
                 self.parts.metrics.count_message("poll", "assignment");
-                self.parts.events.emit(PoolEvent::Offered(offered.binding.clone()));
+                self.parts
+                    .events
+                    .emit(PoolEvent::Offered(offered.binding.clone()));
                 self.arm(Some(offered.lease_until), ctx);
-                poll.replier.assignment(&offered.binding, &offered.payload_json, &offered.digest);
+                poll.replier.assignment(
+                    &offered.binding,
+                    &offered.payload_json,
+                    &offered.assignment_digest,
+                );
             }
-            Ok(OfferReply::GivenUp(binding)) => {
-                self.lost_slot(binding, FailCause::Exhausted);
+            Ok(OfferReply::GivenUp { binding, cause }) => {
+                self.lost_slot(binding, cause);
                 self.arm(None, ctx);
                 self.idle_or_wait(poll, hints, ctx);
             }
@@ -197,7 +258,7 @@ impl OrdinalActor {
     }
 
     fn idle_or_wait(&mut self, poll: Waiting, hints: u64, ctx: &mut Context<Self>) {
-        if poll.wait.is_zero() || self.parts.draining {
+        if poll.wait.is_zero() || self.is_draining() {
             self.worker_waits();
             return self.idle(poll);
         }
@@ -210,14 +271,20 @@ impl OrdinalActor {
     /// Lets a poll wait; the one that waited before answers idle.
     fn park(&mut self, poll: Waiting, ctx: &mut Context<Self>) {
         let time_is_up = self.parts.clock.wait_for(poll.wait);
-        let handle = ctx.spawn(time_is_up.into_actor(self).map(|(), actor, _| actor.stop_waiting()));
+        let handle = ctx.spawn(
+            time_is_up
+                .into_actor(self)
+                .map(|(), actor, _| actor.stop_waiting()),
+        );
         if let Some((older, timer)) = self.waiting.replace((poll, handle)) {
             ctx.cancel_future(timer);
             self.idle(older);
         }
         self.parts.presence.set_waiting(true);
         self.worker_waits();
-        self.parts.events.emit(PoolEvent::Waiting(self.parts.ordinal));
+        self.parts
+            .events
+            .emit(PoolEvent::Waiting(self.parts.ordinal));
     }
 
     fn take_waiting(&mut self, ctx: &mut Context<Self>) -> Option<Waiting> {
@@ -247,7 +314,10 @@ impl OrdinalActor {
     }
 
     fn heartbeat(&mut self, envelope: Envelope, replier: Replier, ctx: &mut Context<Self>) {
-        let asked = self.parts.store.call(Heartbeat::of(&envelope));
+        let asked = self.call(Heartbeat::new(
+            Presented::from(&envelope),
+            self.parts.policy,
+        ));
         ctx.spawn(asked.into_actor(self).map(move |reply, actor, ctx| {
             actor.count("heartbeat", reply.as_ref().err());
             match reply {
@@ -264,7 +334,10 @@ impl OrdinalActor {
     }
 
     fn submit(&mut self, envelope: Envelope, replier: Replier, ctx: &mut Context<Self>) {
-        let asked = self.parts.store.call(SubmitResult::of(&envelope));
+        let asked = self.call(SubmitResult {
+            presented: Presented::from(&envelope),
+            payload_json: envelope.payload_json().to_owned(),
+        });
         ctx.spawn(asked.into_actor(self).map(move |reply, actor, ctx| {
             actor.count("result", reply.as_ref().err());
             match reply {
@@ -272,9 +345,14 @@ impl OrdinalActor {
                     if !accepted.duplicate {
                         actor.arm(None, ctx);
                         actor.parts.boards.wake(&accepted.binding.key.board);
-                        actor.parts.events.emit(PoolEvent::Submitted(accepted.binding));
+                        actor
+                            .parts
+                            .events
+                            .emit(PoolEvent::Submitted(accepted.binding));
                     }
-                    replier.ack(&Ack::Accepted { duplicate: accepted.duplicate });
+                    replier.ack(&Ack::Accepted {
+                        duplicate: accepted.duplicate,
+                    });
                 }
                 Err(error) => replier.fail(error),
             }
@@ -293,7 +371,9 @@ impl OrdinalActor {
     /// The slot was released without a confirmed outcome.
     fn lost_slot(&self, binding: Binding, cause: FailCause) {
         self.parts.boards.wake(&binding.key.board);
-        self.parts.events.emit(PoolEvent::LeaseFailed(binding, cause));
+        self.parts
+            .events
+            .emit(PoolEvent::LeaseFailed(binding, cause));
         self.say_free();
     }
 
@@ -318,7 +398,10 @@ impl OrdinalActor {
             ctx.cancel_future(timer);
         }
         let wait = self.parts.clock.wait_until(due + TIMER_SLACK_SECONDS);
-        let timer = ctx.spawn(wait.into_actor(self).map(|(), actor, ctx| actor.timer_fired(ctx)));
+        let timer = ctx.spawn(
+            wait.into_actor(self)
+                .map(|(), actor, ctx| actor.timer_fired(ctx)),
+        );
         self.timer = Some((due, timer));
     }
 
@@ -331,16 +414,19 @@ impl OrdinalActor {
     }
 
     fn expire(&mut self, ctx: &mut Context<Self>) {
-        let asked = self.parts.store.call(Expire { ordinal: self.parts.ordinal });
+        let asked = self.call(Expire {
+            ordinal: self.parts.ordinal,
+            policy: self.parts.policy,
+        });
         ctx.spawn(asked.into_actor(self).map(|reply, actor, ctx| match reply {
-            Ok(ExpireReply::Nothing) => actor.arm(None, ctx),
-            Ok(ExpireReply::NotDue(due)) => actor.arm(Some(due), ctx),
-            Ok(ExpireReply::Fenced { binding, due }) => {
+            Ok(Expiry::Idle) => actor.arm(None, ctx),
+            Ok(Expiry::NotDue { next }) => actor.arm(next, ctx),
+            Ok(Expiry::Reoffered { binding, next }) => {
                 actor.parts.events.emit(PoolEvent::Fenced(binding));
-                actor.arm(Some(due), ctx);
+                actor.arm(Some(next), ctx);
                 actor.serve_waiting(ctx);
             }
-            Ok(ExpireReply::LeaseFailed { binding, cause }) => {
+            Ok(Expiry::GivenUp { binding, cause }) => {
                 actor.arm(None, ctx);
                 actor.lost_slot(binding, cause);
             }
@@ -349,17 +435,24 @@ impl OrdinalActor {
     }
 
     fn refresh(&mut self, ctx: &mut Context<Self>) {
-        let asked = self.parts.store.call(LiveOf { ordinal: self.parts.ordinal });
+        let asked = self.call(LiveOf {
+            ordinal: self.parts.ordinal,
+            policy: self.parts.policy,
+        });
         ctx.spawn(asked.into_actor(self).map(|reply, actor, ctx| match reply {
             Ok(None) => {
                 actor.arm(None, ctx);
                 actor.say_free();
             }
-            Ok(Some(live)) => {
+            Ok(Some(Live { state, due, .. })) => {
                 let taken = actor.parts.roster.tell(SlotTaken(actor.parts.ordinal));
-                log::trace!("ordinal={} taken, roster told: {}", actor.parts.ordinal, taken.is_ok());
-                actor.arm(live.due(&actor.parts.policy), ctx);
-                if live.state() == StateName::Assigned {
+                log::trace!(
+                    "ordinal={} taken, roster told: {}",
+                    actor.parts.ordinal,
+                    taken.is_ok()
+                );
+                actor.arm(due, ctx);
+                if state == StateName::Assigned {
                     actor.serve_waiting(ctx);
                 }
             }
@@ -373,10 +466,19 @@ impl OrdinalActor {
         }
     }
 
-    fn retry(&mut self, error: &StoreError, again: fn(&mut Self, &mut Context<Self>), ctx: &mut Context<Self>) {
+    fn retry(
+        &mut self,
+        error: &StoreError,
+        again: fn(&mut Self, &mut Context<Self>),
+        ctx: &mut Context<Self>,
+    ) {
         log::debug!("ordinal={} tries again: {error}", self.parts.ordinal);
         let pause = self.parts.clock.wait_for(RETRY);
-        ctx.spawn(pause.into_actor(self).map(move |(), actor, ctx| again(actor, ctx)));
+        ctx.spawn(
+            pause
+                .into_actor(self)
+                .map(move |(), actor, ctx| again(actor, ctx)),
+        );
     }
 }
 
@@ -392,7 +494,15 @@ impl Actor for OrdinalActor {
 impl Handler<Deliver> for OrdinalActor {
     type Result = ();
 
-    fn handle(&mut self, Deliver { message, kind, reply }: Deliver, ctx: &mut Self::Context) {
+    fn handle(
+        &mut self,
+        Deliver {
+            message,
+            kind,
+            reply,
+        }: Deliver,
+        ctx: &mut Self::Context,
+    ) {
         match self.open(message, kind) {
             Ok((key, envelope)) => {
                 let replier = Replier::new(key, Arc::clone(&self.parts.clock), &envelope, reply);
@@ -419,7 +529,6 @@ impl Handler<Drain> for OrdinalActor {
     type Result = ();
 
     fn handle(&mut self, _: Drain, _: &mut Self::Context) {
-        self.parts.draining = true;
         self.stop_waiting();
     }
 }

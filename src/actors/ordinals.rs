@@ -43,8 +43,14 @@ impl OrdinalHandle {
     /// [`DeliveryError`] where there is no signed answer.
     pub async fn deliver(&self, message: Json, kind: Kind) -> Result<Reply, DeliveryError> {
         let (reply, answer) = oneshot::channel();
-        self.link.tell(Deliver { message, kind, reply })?;
-        answer.await.map_err(|_| DeliveryError::Unreached(Unreached::Down))?
+        self.link.tell(Deliver {
+            message,
+            kind,
+            reply,
+        })?;
+        answer
+            .await
+            .map_err(|_| DeliveryError::Unreached(Unreached::Down))?
     }
 
     /// The slot's row may have changed. If the actor is down, it reads the row when it is built anew.
@@ -65,18 +71,28 @@ impl Ordinals {
     /// One slot.
     #[must_use]
     pub fn get(&self, ordinal: Ordinal) -> Option<OrdinalHandle> {
-        self.slots.read().unwrap_or_else(PoisonError::into_inner).get(&ordinal).cloned()
+        self.slots
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&ordinal)
+            .cloned()
     }
 
     /// Every slot, in order.
     #[must_use]
     pub fn all(&self) -> Vec<(Ordinal, OrdinalHandle)> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        slots.iter().map(|(ordinal, handle)| (*ordinal, handle.clone())).collect()
+        slots
+            .iter()
+            .map(|(ordinal, handle)| (*ordinal, handle.clone()))
+            .collect()
     }
 
     pub(super) fn insert(&self, ordinal: Ordinal, handle: OrdinalHandle) {
-        self.slots.write().unwrap_or_else(PoisonError::into_inner).insert(ordinal, handle);
+        self.slots
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(ordinal, handle);
     }
 
     /// The row of a slot may have changed.

@@ -3,13 +3,13 @@
 use crate::board::Brief;
 use crate::domain::{BoardSlug, LeasePolicy, RunRef};
 use crate::protocol::{
-    AssignedTask, AssignmentPayload, Binding, Digest, Integer, Kind, MAX_CONTEXT_BYTES, MAX_WIRE_BYTES,
-    ProtocolError, RunLimits, WorkspaceSpec, canonical_text, largest_payload_bytes,
+    AssignedTask, AssignmentPayload, Binding, Digest, Integer, Kind, MAX_CONTEXT_BYTES,
+    MAX_WIRE_BYTES, ProtocolError, RunLimits, WorkspaceSpec, canonical_text, largest_payload_bytes,
 };
 
 /// A payload as the store keeps it: it is offered byte for byte, whatever the attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Payload {
+pub(super) struct Payload {
     /// Its canonical text.
     pub json: String,
     /// Digest of that text.
@@ -18,7 +18,7 @@ pub struct Payload {
 
 /// Why a task can never be offered. It is parked on its board.
 #[derive(Debug, thiserror::Error)]
-pub enum Inability {
+pub(super) enum Inability {
     /// Its context is too large.
     #[error("context of {bytes} bytes exceeds {}KiB", MAX_CONTEXT_BYTES / 1024)]
     Context {
@@ -37,9 +37,16 @@ pub enum Inability {
 ///
 /// # Errors
 /// [`Inability`] if no worker could ever be offered it.
-pub fn build(board: &BoardSlug, run: &RunRef, brief: Brief, policy: &LeasePolicy) -> Result<Payload, Inability> {
+pub(super) fn build(
+    board: &BoardSlug,
+    run: &RunRef,
+    brief: Brief,
+    policy: &LeasePolicy,
+) -> Result<Payload, Inability> {
     if brief.context.len() > MAX_CONTEXT_BYTES {
-        return Err(Inability::Context { bytes: brief.context.len() });
+        return Err(Inability::Context {
+            bytes: brief.context.len(),
+        });
     }
     let payload = AssignmentPayload {
         lane: brief.lane,
@@ -53,17 +60,26 @@ pub fn build(board: &BoardSlug, run: &RunRef, brief: Brief, policy: &LeasePolicy
             model_override: brief.model_override,
         },
         context: brief.context,
-        workspace: WorkspaceSpec { kind: brief.workspace_kind, path: brief.workspace_path, branch: brief.branch },
+        workspace: WorkspaceSpec {
+            kind: brief.workspace_kind,
+            path: brief.workspace_path,
+            branch: brief.branch,
+        },
         limits: RunLimits {
             lease_seconds: policy.lease_seconds() as u64,
-            max_runtime_seconds: brief.max_runtime_seconds.and_then(|seconds| u64::try_from(seconds).ok()),
+            max_runtime_seconds: brief
+                .max_runtime_seconds
+                .and_then(|seconds| u64::try_from(seconds).ok()),
         },
     };
     let json = canonical_text(&payload.to_json())?;
     if json.len() > largest_payload_bytes(Kind::Assignment, &binding(board, run)) {
         return Err(Inability::Envelope);
     }
-    Ok(Payload { digest: Digest::of(json.as_bytes()), json })
+    Ok(Payload {
+        digest: Digest::of(json.as_bytes()),
+        json,
+    })
 }
 
 /// The binding of the largest envelope in which the run may ever be offered.
@@ -102,12 +118,21 @@ mod tests {
     #[test]
     fn what_can_never_be_offered_is_told_apart() {
         let board = BoardSlug::parse("lab").unwrap();
-        let run = RunRef { task: TaskId::parse("t_1").unwrap(), run: RunId::from(7) };
+        let run = RunRef {
+            task: TaskId::parse("t_1").unwrap(),
+            run: RunId::from(7),
+        };
         let policy = LeasePolicy::clamped(90, 3, 300);
         let try_with = |context, body| build(&board, &run, brief(context, body), &policy);
         assert!(try_with(32 * 1024, 8192).is_ok());
-        assert!(matches!(try_with(32 * 1024 + 1, 0), Err(Inability::Context { .. })));
-        assert!(matches!(try_with(32 * 1024, 33_000), Err(Inability::Envelope)));
+        assert!(matches!(
+            try_with(32 * 1024 + 1, 0),
+            Err(Inability::Context { .. })
+        ));
+        assert!(matches!(
+            try_with(32 * 1024, 33_000),
+            Err(Inability::Envelope)
+        ));
         let payload = try_with(10, 10).unwrap();
         assert_eq!(payload.digest, Digest::of(payload.json.as_bytes()));
     }

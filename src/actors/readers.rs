@@ -19,7 +19,10 @@ impl Readers {
     /// Reads from the store at `path`, which need not be there yet.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        Self { path: Arc::new(path), idle: Arc::default() }
+        Self {
+            path: Arc::new(path),
+            idle: Arc::default(),
+        }
     }
 
     /// Reads something.
@@ -41,17 +44,27 @@ impl Readers {
             readers.put_back(reader);
             Ok(answer)
         });
-        job.await.unwrap_or_else(|error| Err(StoreError::Panicked(error.to_string())))
+        job.await
+            .unwrap_or_else(|error| Err(StoreError::Panicked(error.to_string())))
     }
 
     /// Whether the error says that no coordinator has prepared the store yet.
     #[must_use]
     pub fn is_not_prepared(error: &StoreError) -> bool {
-        matches!(error, StoreError::File { problem: FileProblem::NotPrepared, .. })
+        matches!(
+            error,
+            StoreError::File {
+                problem: FileProblem::NotPrepared,
+                ..
+            }
+        )
     }
 
     fn take(&self) -> Option<Reader> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
     }
 
     fn put_back(&self, reader: Reader) {

@@ -8,7 +8,10 @@
 
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle, WrapFuture};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture,
+    SpawnHandle, WrapFuture,
+};
 use tokio::sync::oneshot;
 
 use super::board_parts::BoardParts;
@@ -85,13 +88,21 @@ impl Reconciler {
             let report = reconcile::run(&parts, &mut memory).await;
             (memory, report, askers)
         };
-        ctx.spawn(pass.into_actor(self).map(|(memory, report, askers), actor, ctx| {
-            actor.memory = memory;
-            actor.ended(report, askers, ctx);
-        }));
+        ctx.spawn(
+            pass.into_actor(self)
+                .map(|(memory, report, askers), actor, ctx| {
+                    actor.memory = memory;
+                    actor.ended(report, askers, ctx);
+                }),
+        );
     }
 
-    fn ended(&mut self, report: PassReport, askers: Vec<oneshot::Sender<PassReport>>, ctx: &mut Context<Self>) {
+    fn ended(
+        &mut self,
+        report: PassReport,
+        askers: Vec<oneshot::Sender<PassReport>>,
+        ctx: &mut Context<Self>,
+    ) {
         self.running = false;
         // A Dispatcher that is down looks by itself once it is built anew.
         let _ = self.dispatcher.tell(Look);
@@ -102,7 +113,9 @@ impl Reconciler {
         if self.again {
             return self.begin(ctx);
         }
-        let until_due = report.next_due.map_or(f64::INFINITY, |due| due - self.parts.clock.now());
+        let until_due = report
+            .next_due
+            .map_or(f64::INFINITY, |due| due - self.parts.clock.now());
         let pause = until_due.clamp(SHORTEST_PAUSE_SECONDS, self.parts.interval_seconds);
         let wait = self.parts.clock.wait_for(Duration::from_secs_f64(pause));
         self.timer = Some(ctx.spawn(wait.into_actor(self).map(|(), actor, ctx| {

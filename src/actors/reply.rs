@@ -4,10 +4,10 @@ use tokio::sync::oneshot;
 
 use super::supervise::Unreached;
 use crate::clock::SharedClock;
-use crate::domain;
+use crate::domain::{self, IllegalRow};
 use crate::protocol::{
-    Ack, Binding, CanonicalPayload, DEFAULT_ENVELOPE_LIFETIME_SECONDS, Digest, Envelope, Integer, Key, Kind,
-    PayloadError, ProtocolError, sign_canonical_payload, sign_envelope,
+    Ack, Binding, CanonicalPayload, DEFAULT_ENVELOPE_LIFETIME_SECONDS, Digest, Envelope, Integer,
+    Key, Kind, PayloadError, ProtocolError, sign_canonical_payload, sign_envelope,
 };
 use crate::store::{Refusal, StoreError};
 
@@ -79,7 +79,7 @@ impl Replier {
     }
 
     /// The run itself, byte for byte as it was stored.
-    pub(super) fn assignment(self, run: &domain::Binding, payload_json: &str, digest: &Digest) {
+    pub(super) fn assignment(self, run: &domain::Binding, payload_json: &str, digest: &str) {
         let binding = Binding {
             board: run.key.board.as_str().to_owned(),
             task_id: run.key.task.as_str().to_owned(),
@@ -87,7 +87,17 @@ impl Replier {
             worker_ordinal: i64::from(run.ordinal.0),
             attempt: Integer::from(run.attempt.0),
         };
-        let payload = CanonicalPayload { json: payload_json, digest };
+        let Some(digest) = Digest::parse(digest) else {
+            return self.fail(StoreError::Illegal(IllegalRow {
+                run: run.key.to_string(),
+                column: "assignment_digest",
+                value: digest.chars().take(80).collect(),
+            }));
+        };
+        let payload = CanonicalPayload {
+            json: payload_json,
+            digest: &digest,
+        };
         let signed = sign_canonical_payload(
             &self.key,
             Kind::Assignment,
@@ -107,13 +117,19 @@ impl Replier {
 
     /// A refusal because of the run's state.
     pub(super) fn refuse(self, refusal: Refusal) {
-        let ack = Ack::Rejected { code: refusal.code().to_owned(), message: refusal.to_string() };
+        let ack = Ack::Rejected {
+            code: refusal.code().to_owned(),
+            message: refusal.to_string(),
+        };
         self.signed_ack(ReplyStatus::Refused, &ack);
     }
 
     /// A refusal because of the payload.
     pub(super) fn refuse_payload(self, error: &PayloadError) {
-        let ack = Ack::Rejected { code: error.code().to_owned(), message: error.message().to_owned() };
+        let ack = Ack::Rejected {
+            code: error.code().to_owned(),
+            message: error.message().to_owned(),
+        };
         self.signed_ack(ReplyStatus::Unprocessable, &ack);
     }
 
@@ -141,7 +157,9 @@ impl Replier {
     }
 
     fn send(self, status: ReplyStatus, signed: Result<Vec<u8>, ProtocolError>) {
-        let reply = signed.map(|envelope| Reply { status, envelope }).map_err(DeliveryError::Protocol);
+        let reply = signed
+            .map(|envelope| Reply { status, envelope })
+            .map_err(DeliveryError::Protocol);
         // The client may be gone; what it asked for stands all the same.
         let _ = self.sender.send(reply);
     }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as Atomic};
 
 use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
 
+use super::ordinals::Ordinals;
 use super::supervise::DownGuard;
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Ordinal, Timestamp};
@@ -56,7 +57,10 @@ impl Presence {
     /// Whether the worker waits, or gave a sign within one lease.
     #[must_use]
     pub fn is_alive(&self, now: Timestamp, lease_seconds: f64) -> bool {
-        self.is_waiting() || self.last_seen().is_some_and(|seen| now - seen <= lease_seconds)
+        self.is_waiting()
+            || self
+                .last_seen()
+                .is_some_and(|seen| now - seen <= lease_seconds)
     }
 }
 
@@ -134,7 +138,10 @@ impl Grant {
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        let ended = GrantEnded { ordinal: self.ordinal, filled: self.filled };
+        let ended = GrantEnded {
+            ordinal: self.ordinal,
+            filled: self.filled,
+        };
         // Each grant has a sender of its own, which always has one place in the mailbox. If the Roster is gone, the one
         // that follows learns from the OrdinalActors which slots are free.
         let _ = self.back.try_send(ended);
@@ -153,7 +160,11 @@ struct Turns {
 impl Turns {
     /// The slot for the next grant: one whose worker waits already, else the first whose worker is alive.
     fn slot(&self, now: Timestamp, lease_seconds: f64) -> Option<Ordinal> {
-        let candidates = || self.free.iter().filter(|(ordinal, _)| !self.granted.contains(ordinal));
+        let candidates = || {
+            self.free
+                .iter()
+                .filter(|(ordinal, _)| !self.granted.contains(ordinal))
+        };
         candidates()
             .find(|(_, presence)| presence.is_waiting())
             .or_else(|| candidates().find(|(_, presence)| presence.is_alive(now, lease_seconds)))
@@ -162,8 +173,12 @@ impl Turns {
 
     /// Any free slot, the ones with a living worker first.
     fn any_slot(&self, now: Timestamp, lease_seconds: f64) -> Option<Ordinal> {
-        self.slot(now, lease_seconds)
-            .or_else(|| self.free.keys().find(|ordinal| !self.granted.contains(ordinal)).copied())
+        self.slot(now, lease_seconds).or_else(|| {
+            self.free
+                .keys()
+                .find(|ordinal| !self.granted.contains(ordinal))
+                .copied()
+        })
     }
 
     fn want(&mut self, board: BoardSlug) {
@@ -181,13 +196,20 @@ pub struct Roster {
     dispatchers: BTreeMap<BoardSlug, Recipient<Granted>>,
     back: Option<Recipient<GrantEnded>>,
     granting: bool,
+    ordinals: Ordinals,
     _guard: DownGuard,
 }
 
 impl Roster {
     /// A Roster that knows of no slot yet.
     #[must_use]
-    pub fn new(clock: SharedClock, lease_seconds: f64, granting: bool, guard: DownGuard) -> Self {
+    pub fn new(
+        clock: SharedClock,
+        lease_seconds: f64,
+        granting: bool,
+        ordinals: Ordinals,
+        guard: DownGuard,
+    ) -> Self {
         Self {
             clock,
             lease_seconds,
@@ -195,6 +217,7 @@ impl Roster {
             dispatchers: BTreeMap::new(),
             back: None,
             granting,
+            ordinals,
             _guard: guard,
         }
     }
@@ -202,16 +225,28 @@ impl Roster {
     fn grant(&mut self, ordinal: Ordinal) -> Option<Grant> {
         let back = self.back.clone()?;
         self.turns.granted.insert(ordinal);
-        Some(Grant { ordinal, filled: false, back })
+        Some(Grant {
+            ordinal,
+            filled: false,
+            back,
+        })
     }
 
     /// Grants as long as there is a slot and a board that wants it.
     fn go_round(&mut self) {
         while self.granting && !self.turns.queue.is_empty() {
-            let Some(ordinal) = self.turns.slot(self.clock.now(), self.lease_seconds) else { return };
-            let Some(board) = self.turns.queue.pop_front() else { return };
-            let Some(dispatcher) = self.dispatchers.remove(&board) else { continue };
-            let Some(grant) = self.grant(ordinal) else { return };
+            let Some(ordinal) = self.turns.slot(self.clock.now(), self.lease_seconds) else {
+                return;
+            };
+            let Some(board) = self.turns.queue.pop_front() else {
+                return;
+            };
+            let Some(dispatcher) = self.dispatchers.remove(&board) else {
+                continue;
+            };
+            let Some(grant) = self.grant(ordinal) else {
+                return;
+            };
             // A Dispatcher that is down drops its message, and with it the grant, which returns the slot.
             if dispatcher.try_send(Granted(grant)).is_err() {
                 log::debug!("board={board} was granted a slot while its dispatcher was down");
@@ -227,6 +262,7 @@ impl Actor for Roster {
         // Every slot may speak at once, at the start.
         ctx.set_mailbox_capacity(MAILBOX_LIMIT);
         self.back = Some(ctx.address().recipient());
+        self.ordinals.refresh_all();
     }
 }
 
@@ -324,15 +360,27 @@ mod tests {
         let cases: [(&str, Vec<Arc<Presence>>, Option<u16>); 4] = [
             ("nobody was ever seen", vec![presence(0.0, false)], None),
             ("seen too long ago", vec![presence(909.0, false)], None),
-            ("seen within one lease", vec![presence(100.0, false), presence(910.0, false)], Some(1)),
-            ("a waiting poll comes first", vec![presence(1000.0, false), presence(100.0, true)], Some(1)),
+            (
+                "seen within one lease",
+                vec![presence(100.0, false), presence(910.0, false)],
+                Some(1),
+            ),
+            (
+                "a waiting poll comes first",
+                vec![presence(1000.0, false), presence(100.0, true)],
+                Some(1),
+            ),
         ];
         for (name, slots, wanted) in cases {
             let mut turns = Turns::default();
             for (n, presence) in (0..).zip(slots) {
                 turns.free.insert(Ordinal(n), presence);
             }
-            assert_eq!(turns.slot(Timestamp(1000.0), 90.0), wanted.map(Ordinal), "{name}");
+            assert_eq!(
+                turns.slot(Timestamp(1000.0), 90.0),
+                wanted.map(Ordinal),
+                "{name}"
+            );
             assert!(turns.any_slot(Timestamp(1000.0), 90.0).is_some(), "{name}");
         }
     }

@@ -21,7 +21,7 @@ pub struct EndingPolicy {
 
 /// Why a stored result cannot be settled.
 #[derive(Debug, thiserror::Error)]
-pub enum UnusableResult {
+pub(super) enum UnusableResult {
     /// It is no JSON.
     #[error("the stored result is no JSON: {0}")]
     Json(#[from] crate::protocol::ProtocolError),
@@ -33,9 +33,15 @@ pub enum UnusableResult {
 impl EndingPolicy {
     /// The mark that a completion of ours leaves in the run's metadata.
     #[must_use]
-    pub fn mark(&self, binding: &Binding) -> Json {
+    pub(super) fn mark(&self, binding: &Binding) -> Json {
         Json::object([
-            ("assignment", Json::from(format!("{}/{}/{}", binding.key, binding.ordinal, binding.attempt))),
+            (
+                "assignment",
+                Json::from(format!(
+                    "{}/{}/{}",
+                    binding.key, binding.ordinal, binding.attempt
+                )),
+            ),
             ("fence", Json::from(self.fence.as_str())),
             ("id", Json::from(self.pool.as_str())),
         ])
@@ -43,15 +49,30 @@ impl EndingPolicy {
 
     /// How a board's adapter tells the mark back: its assignment and its fence.
     #[must_use]
-    pub fn mark_text(&self, binding: &Binding) -> String {
-        format!("{}/{}/{}@{}", binding.key, binding.ordinal, binding.attempt, self.fence.as_str())
+    pub(super) fn mark_text(&self, binding: &Binding) -> String {
+        format!(
+            "{}/{}/{}@{}",
+            binding.key,
+            binding.ordinal,
+            binding.attempt,
+            self.fence.as_str()
+        )
     }
 
     /// How a result ends its run. A dependency without an open parent would bounce back at once, so a person is asked.
     #[must_use]
-    pub fn of_result(&self, binding: &Binding, result: WorkerResult, open_parent: bool) -> Ending {
+    pub(super) fn of_result(
+        &self,
+        binding: &Binding,
+        result: WorkerResult,
+        open_parent: bool,
+    ) -> Ending {
         match result {
-            WorkerResult::Completed { summary, result, metadata } => {
+            WorkerResult::Completed {
+                summary,
+                result,
+                metadata,
+            } => {
                 let mut metadata = metadata.unwrap_or_default();
                 metadata.insert("pool", self.mark(binding));
                 Ending::Complete {
@@ -80,7 +101,7 @@ impl EndingPolicy {
 
     /// How a run ends whose slot was released without a result.
     #[must_use]
-    pub fn of_cause(&self, cause: FailCause, binding: &Binding) -> Ending {
+    pub(super) fn of_cause(&self, cause: FailCause, binding: &Binding) -> Ending {
         match cause {
             FailCause::Exhausted => Ending::Block {
                 kind: BlockKind::Transient,
@@ -103,10 +124,14 @@ impl EndingPolicy {
 
     /// What the board must show for `ending` to be recognised as ours.
     #[must_use]
-    pub fn expected(&self, binding: &Binding, ending: &Ending) -> ExpectedEnding {
+    pub(super) fn expected(&self, binding: &Binding, ending: &Ending) -> ExpectedEnding {
         match ending {
-            Ending::Complete { .. } => ExpectedEnding::Completed { mark: self.mark_text(binding) },
-            Ending::Block { reason, .. } => ExpectedEnding::Blocked { reason: reason.clone() },
+            Ending::Complete { .. } => ExpectedEnding::Completed {
+                mark: self.mark_text(binding),
+            },
+            Ending::Block { reason, .. } => ExpectedEnding::Blocked {
+                reason: reason.clone(),
+            },
             Ending::Fail { .. } => ExpectedEnding::Failed,
             Ending::RateLimit { .. } => ExpectedEnding::RateLimited,
             Ending::Release { .. } => ExpectedEnding::Released,
@@ -124,28 +149,41 @@ fn unless_blank(text: Option<String>) -> Option<String> {
 ///
 /// # Errors
 /// [`UnusableResult`] for a text that is no result; such a row is left to people.
-pub fn read_result(result_json: &str) -> Result<WorkerResult, UnusableResult> {
+pub(super) fn read_result(result_json: &str) -> Result<WorkerResult, UnusableResult> {
     Ok(WorkerResult::parse(&parse_json(result_json.as_bytes())?)?)
 }
 
 /// Whether the ending of a result depends on the task's parents.
 #[must_use]
-pub fn asks_for_parents(result: &WorkerResult) -> bool {
-    matches!(result, WorkerResult::Blocked { kind: BlockKind::Dependency, .. })
+pub(super) fn asks_for_parents(result: &WorkerResult) -> bool {
+    matches!(
+        result,
+        WorkerResult::Blocked {
+            kind: BlockKind::Dependency,
+            ..
+        }
+    )
 }
 
 /// When a task that met a quota may be claimed again, where its worker named a time.
 #[must_use]
-pub fn not_before(result: &WorkerResult, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn not_before(result: &WorkerResult, now: Timestamp) -> Option<Timestamp> {
     match result {
-        WorkerResult::RateLimited { retry_after_seconds: Some(seconds), .. } => Some(now + *seconds as f64),
+        WorkerResult::RateLimited {
+            retry_after_seconds: Some(seconds),
+            ..
+        } => Some(now + *seconds as f64),
         _ => None,
     }
 }
 
 /// Whether a run has passed its limit of time; gives the seconds that it ran and the limit.
 #[must_use]
-pub fn passed_limit(started_at: i64, max_runtime_seconds: Option<i64>, now: Timestamp) -> Option<(i64, i64)> {
+pub(super) fn passed_limit(
+    started_at: i64,
+    max_runtime_seconds: Option<i64>,
+    now: Timestamp,
+) -> Option<(i64, i64)> {
     let limit = max_runtime_seconds.filter(|limit| *limit > 0)?;
     let elapsed = now.whole_seconds().saturating_sub(started_at);
     (elapsed >= limit).then_some((elapsed, limit))
@@ -153,7 +191,7 @@ pub fn passed_limit(started_at: i64, max_runtime_seconds: Option<i64>, now: Time
 
 /// Whether a claim counts as unconfirmed: neither clock may have passed the limit without the board's word.
 #[must_use]
-pub fn is_unconfirmed(wall_seconds: f64, monotonic_seconds: f64) -> bool {
+pub(super) fn is_unconfirmed(wall_seconds: f64, monotonic_seconds: f64) -> bool {
     wall_seconds.max(monotonic_seconds) > SELF_FENCE_SECONDS
 }
 
@@ -184,17 +222,53 @@ mod tests {
 
     #[test]
     fn each_outcome_becomes_its_ending() {
-        let block = |kind| Ending::Block { kind, reason: Some("r".to_owned()) };
+        let block = |kind| Ending::Block {
+            kind,
+            reason: Some("r".to_owned()),
+        };
         let cases = [
-            (r#"{"outcome":"blocked","block_kind":"dependency","reason":"r"}"#, true, block(BlockKind::Dependency)),
-            (r#"{"outcome":"blocked","block_kind":"dependency","reason":"r"}"#, false, block(BlockKind::NeedsInput)),
-            (r#"{"outcome":"blocked","block_kind":"capability","reason":"r"}"#, false, block(BlockKind::Capability)),
-            (r#"{"outcome":"failed","reason":"r"}"#, false, Ending::Fail { reason: "r".to_owned(), failure_limit: 2 }),
-            (r#"{"outcome":"rate_limited","reason":"r"}"#, false, Ending::RateLimit { reason: "r".to_owned() }),
-            (r#"{"outcome":"released"}"#, false, Ending::Release { reason: None }),
+            (
+                r#"{"outcome":"blocked","block_kind":"dependency","reason":"r"}"#,
+                true,
+                block(BlockKind::Dependency),
+            ),
+            (
+                r#"{"outcome":"blocked","block_kind":"dependency","reason":"r"}"#,
+                false,
+                block(BlockKind::NeedsInput),
+            ),
+            (
+                r#"{"outcome":"blocked","block_kind":"capability","reason":"r"}"#,
+                false,
+                block(BlockKind::Capability),
+            ),
+            (
+                r#"{"outcome":"failed","reason":"r"}"#,
+                false,
+                Ending::Fail {
+                    reason: "r".to_owned(),
+                    failure_limit: 2,
+                },
+            ),
+            (
+                r#"{"outcome":"rate_limited","reason":"r"}"#,
+                false,
+                Ending::RateLimit {
+                    reason: "r".to_owned(),
+                },
+            ),
+            (
+                r#"{"outcome":"released"}"#,
+                false,
+                Ending::Release { reason: None },
+            ),
         ];
         for (json, open_parent, wanted) in cases {
-            assert_eq!(policy().of_result(&binding(), read_result(json).unwrap(), open_parent), wanted, "{json}");
+            assert_eq!(
+                policy().of_result(&binding(), read_result(json).unwrap(), open_parent),
+                wanted,
+                "{json}"
+            );
         }
     }
 
@@ -202,7 +276,14 @@ mod tests {
     fn a_completion_carries_the_mark_and_no_blank_text() {
         let json = r#"{"outcome":"completed","summary":" \n","result":"ok","metadata":{"pool":"forged","n":1}}"#;
         let ending = policy().of_result(&binding(), read_result(json).unwrap(), false);
-        let Ending::Complete { summary, result, metadata } = ending else { panic!() };
+        let Ending::Complete {
+            summary,
+            result,
+            metadata,
+        } = ending
+        else {
+            panic!()
+        };
         assert_eq!((summary, result.as_deref()), (None, Some("ok")));
         assert_eq!(metadata.get("n").and_then(Json::as_i64), Some(1));
         assert_eq!(metadata.get("pool"), Some(&policy().mark(&binding())));

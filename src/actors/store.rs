@@ -1,4 +1,4 @@
-//! The StoreActor: alone on its arbiter, which it may block, and the only writer of the store.
+//! The [`StoreActor`]: alone on its arbiter, which it may block, and the only writer of the store.
 //!
 //! Each message queues its operation. The first of a group also sends the actor a [`Flush`], which comes after everything
 //! that was waiting by then, and commits all of it at once; what arrives during that commit forms the next group. That is
@@ -42,7 +42,7 @@ const COLLECT_PAUSE: Duration = Duration::from_millis(20);
 /// How many rows are collected at once: a few milliseconds' work.
 const COLLECT_SLICE: u32 = 1000;
 
-/// What a StoreActor is built from.
+/// What a [`StoreActor`] is built from.
 #[derive(Clone)]
 pub struct StoreSettings {
     /// The store's file.
@@ -68,7 +68,7 @@ pub enum StoreStatus {
     Down(StoreError),
 }
 
-/// The way to the StoreActor, whichever of them is there at the moment.
+/// The way to the [`StoreActor`], whichever of them is there at the moment.
 #[derive(Clone)]
 pub struct StoreHandle {
     shared: Arc<Shared>,

@@ -51,7 +51,9 @@ struct LinkInner<A: Actor> {
 
 impl<A: Actor> Clone for Link<A> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
     }
 }
 
@@ -82,7 +84,11 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
     /// The present address; `None` while the actor is down.
     #[must_use]
     pub fn address(&self) -> Option<Addr<A>> {
-        let address = self.inner.address.read().unwrap_or_else(PoisonError::into_inner);
+        let address = self
+            .inner
+            .address
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         address.clone().filter(Addr::connected)
     }
 
@@ -98,8 +104,14 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
         M::Result: Send,
     {
         // Through the one shared address: a clone would have a place of its own in the mailbox, beyond its bound.
-        let address = self.inner.address.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(address) = address.as_ref() else { return Err(Unreached::Down) };
+        let address = self
+            .inner
+            .address
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(address) = address.as_ref() else {
+            return Err(Unreached::Down);
+        };
         address.try_send(message).map_err(|error| match error {
             actix::prelude::SendError::Full(_) => Unreached::Full,
             actix::prelude::SendError::Closed(_) => Unreached::Down,
@@ -138,7 +150,11 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
     }
 
     fn set(&self, address: Option<Addr<A>>) {
-        *self.inner.address.write().unwrap_or_else(PoisonError::into_inner) = address;
+        *self
+            .inner
+            .address
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = address;
     }
 }
 
@@ -178,9 +194,14 @@ impl Keeper {
                     break;
                 }
                 kept.inner.restarts.fetch_add(1, Ordering::Relaxed);
-                keeper.events.emit(PoolEvent::Restarted(kept.name().to_owned()));
+                keeper
+                    .events
+                    .emit(PoolEvent::Restarted(kept.name().to_owned()));
                 let lived = keeper.clock.elapsed().saturating_sub(began);
-                keeper.clock.wait_for(backoff.next(lived, fastrand::f64())).await;
+                keeper
+                    .clock
+                    .wait_for(backoff.next(lived, fastrand::f64()))
+                    .await;
             }
         };
         self.arbiter.spawn(task);
@@ -194,7 +215,9 @@ impl Keeper {
         F: FnMut(DownGuard) -> A,
     {
         let (sender, down) = oneshot::channel();
-        let built = catch_unwind(AssertUnwindSafe(|| build(DownGuard { _down: sender }).start()));
+        let built = catch_unwind(AssertUnwindSafe(|| {
+            build(DownGuard { _down: sender }).start()
+        }));
         if let Ok(address) = built {
             link.set(Some(address));
             // The sender is never used: its drop is the message.
@@ -234,7 +257,10 @@ mod tests {
             last = backoff.next(Duration::ZERO, 1.0);
         }
         assert_eq!(last, Duration::from_secs_f64(BACKOFF_MAX_SECONDS));
-        assert_eq!(backoff.next(SOUND_AFTER, 1.0), Duration::from_secs_f64(BACKOFF_MIN_SECONDS));
+        assert_eq!(
+            backoff.next(SOUND_AFTER, 1.0),
+            Duration::from_secs_f64(BACKOFF_MIN_SECONDS)
+        );
         assert!(backoff.next(Duration::ZERO, 0.0) >= Duration::from_secs_f64(BACKOFF_MIN_SECONDS));
     }
 }

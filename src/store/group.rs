@@ -173,3 +173,7 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "without a message".to_owned())
 }
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

@@ -37,7 +37,7 @@ pub use error::{AddRefusal, FileProblem, Refusal, StoreError};
 pub use group::Job;
 pub use operations::Operation;
 pub use read::Reader;
-pub use records::{Anchor, ClaimEntry, Intent, NewClaim, Record, Texts};
+pub use records::{ClaimEntry, Intent, NewClaim, Record, Texts};
 pub use tx::Tx;
 
 /// The one connection that writes.

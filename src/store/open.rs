@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::{FileProblem, StoreError};
 use crate::domain::Fence;
@@ -109,9 +109,7 @@ fn prepare(connection: &mut Connection, path: &Path, slots: u16) -> Result<Fence
     // Until the file is known to be ours, closing it must not even move its log into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let version = known_version(connection)?;
-    if version == 0 {
-        refuse_foreign(connection)?;
-    }
+    recognise(connection, version)?;
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(FileProblem::ReadOnly.into());
     }
@@ -142,18 +140,36 @@ fn known_version(connection: &Connection) -> Result<i64, Fault> {
     }
 }
 
-/// A file without a version may be new or the reference's, and nothing else.
-fn refuse_foreign(connection: &Connection) -> Result<(), Fault> {
-    let mut query = connection
-        .prepare("SELECT name FROM sqlite_schema WHERE type='table' AND name NOT IN ('assignments','deliveries')")?;
-    let mut rows = query.query([])?;
-    match rows.next()? {
-        Some(row) => {
-            let table: String = row.get(0)?;
-            Err(FileProblem::Foreign(format!("it has a table {table:?}")).into())
-        }
-        None => Ok(()),
+/// Refuses a file that no program of this kind has written. One without a version may be new, or the reference's.
+fn recognise(connection: &Connection, version: i64) -> Result<(), Fault> {
+    let mut query = connection.prepare("SELECT name FROM sqlite_schema WHERE type='table'")?;
+    let tables: Vec<String> = query
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let shared = [("assignments", ASSIGNMENTS), ("deliveries", DELIVERIES)];
+    let stranger = tables
+        .iter()
+        .find(|table| version == 0 && shared.iter().all(|(name, _)| name != table));
+    if let Some(table) = stranger {
+        return Err(FileProblem::Foreign(format!("it has a table {table:?}")).into());
     }
+    for (table, expected) in shared {
+        let found = columns_of(connection, table)?;
+        if found != expected && (version > 0 || !found.is_empty()) {
+            let what = format!("its table {table} has the columns {found:?}");
+            return Err(FileProblem::Foreign(what).into());
+        }
+    }
+    Ok(())
+}
+
+/// The names of a table's columns; none if there is no such table.
+fn columns_of(connection: &Connection, table: &str) -> Result<String, rusqlite::Error> {
+    connection.query_row(
+        "SELECT coalesce(group_concat(name),'') FROM (SELECT name FROM pragma_table_info(?1) ORDER BY cid)",
+        [table],
+        |row| row.get(0),
+    )
 }
 
 /// Brings the file to the version that `slots` needs, in one transaction. It never goes back to an older one.
@@ -174,8 +190,6 @@ fn migrate(connection: &mut Connection, slots: u16) -> Result<Fence, Fault> {
     if found < VERSION_OF_MORE_SLOTS && wanted == VERSION_OF_MORE_SLOTS {
         tx.execute_batch(MORE_SLOTS)?;
     }
-    expect_columns(&tx, "assignments", ASSIGNMENTS)?;
-    expect_columns(&tx, "deliveries", DELIVERIES)?;
     let fence: String = tx.query_row(super::sql::FENCE, [], |row| row.get(0))?;
     let fence = Fence::parse(&fence).map_err(|error| FileProblem::Malformed(error.to_string()))?;
     if found < wanted {
@@ -183,18 +197,4 @@ fn migrate(connection: &mut Connection, slots: u16) -> Result<Fence, Fault> {
     }
     tx.commit()?;
     Ok(fence)
-}
-
-/// A table of the same name but with other columns is not the reference's.
-fn expect_columns(tx: &Transaction<'_>, table: &str, expected: &str) -> Result<(), Fault> {
-    let found: Option<String> = tx.query_row(
-        "SELECT group_concat(name) FROM (SELECT name FROM pragma_table_info(?1) ORDER BY cid)",
-        [table],
-        |row| row.get(0),
-    )?;
-    if found.as_deref() == Some(expected) {
-        return Ok(());
-    }
-    let found = found.unwrap_or_default();
-    Err(FileProblem::Foreign(format!("its table {table} has the columns {found}")).into())
 }

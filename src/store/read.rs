@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::records::{Columns, key_of, read_intent, read_record};
 use super::{Intent, Record, StoreError, Texts, Tx, open, sql};
-use crate::domain::{BoardSlug, Fence, IllegalRow, RunKey};
+use crate::domain::{BoardSlug, Fence, IllegalRow, RunKey, TaskId, Timestamp};
 
 /// A connection that only reads.
 #[derive(Debug)]
@@ -91,6 +91,22 @@ impl Reader {
             let text = columns.text(0, "board")?;
             BoardSlug::parse(&text).map_err(|_| columns.illegal("board", &text))
         })
+    }
+
+    /// Tasks of a board that are not to be claimed again before a time that is yet to come.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn held_back(&self, board: &BoardSlug, now: Timestamp) -> Result<Vec<TaskId>, StoreError> {
+        let tasks = self
+            .tx()
+            .all(sql::HELD_BACK, params![board.as_str(), now.0], |row| {
+                let columns = Columns::of(row);
+                let text = columns.text(1, "task_id")?;
+                TaskId::parse(&text).map_err(|_| columns.illegal("task_id", &text))
+            })?;
+        // A name that is none cannot be that of a task that could be claimed.
+        Ok(tasks.into_iter().flatten().collect())
     }
 
     /// One assignment.

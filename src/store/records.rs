@@ -7,20 +7,9 @@ use rusqlite::Row as SqlRow;
 use rusqlite::types::ValueRef;
 
 use crate::domain::{
-    Assignment, BoardSlug, ClaimLock, FailCause, IllegalRow, Ordinal, Row, RunKey, TaskId,
+    Anchor, Assignment, BoardSlug, ClaimLock, FailCause, IllegalRow, Ordinal, Row, RunKey, TaskId,
     Timestamp,
 };
-
-/// What made a board recognisable before a claim, as it is kept beside the claim.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Anchor {
-    /// Last run id that the board had issued.
-    pub run_sequence: i64,
-    /// Last event id that the board had issued.
-    pub event_sequence: i64,
-    /// The oldest task: its id and the second of its creation.
-    pub oldest_task: Option<(String, i64)>,
-}
 
 /// A claim that is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]

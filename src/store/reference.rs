@@ -362,7 +362,7 @@ fn healthy<T>(
 /// A whole row, by the names of its columns.
 fn read_row(row: &Row<'_>) -> std::result::Result<Json, IllegalRow> {
     let mut record = Object::new();
-    for (index, name) in row.as_ref().column_names().into_iter().enumerate() {
+    for (index, name) in row.as_ref().column_names().enumerate() {
         let value = match row.get_ref(index) {
             Ok(ValueRef::Integer(number)) => Json::from(number),
             Ok(ValueRef::Real(number)) => Json::from(number),

@@ -97,6 +97,7 @@ statements! {
     /// In the order of the key, after the given one.
     PAGE = "SELECT ", record_columns!(), joined!(),
         "WHERE (a.board,a.task_id,a.run_id)>(?1,?2,?3) ORDER BY a.board,a.task_id,a.run_id LIMIT ?4";
+    HELD_BACK = "SELECT DISTINCT board,task_id,run_id FROM claims WHERE board=?1 AND not_before>?2";
     TEXTS = "SELECT board,task_id,run_id,payload_json,result_json FROM assignments \
         WHERE board=?1 AND task_id=?2 AND run_id=?3";
     BOARDS = "SELECT DISTINCT board FROM assignments WHERE ", unsettled!(), " UNION SELECT board FROM intents";

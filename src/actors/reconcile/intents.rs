@@ -11,11 +11,10 @@ use crate::actors::board_thread::VisitError;
 use crate::actors::events::PoolEvent;
 use crate::actors::roster::TakeAny;
 use crate::board::{Board, BoardError, Ending};
-use crate::domain::{
-    Attempt, Binding, Evidence, Expected, RunKey, RunRef, Verdict, judge,
-};
+use crate::domain::{Attempt, Binding, Evidence, Expected, RunKey, RunRef, Verdict, judge};
 use crate::protocol::BlockKind;
-use crate::store::{DropIntent, Intent};
+use crate::store::Intent;
+use crate::store::operations::DropIntent;
 
 /// What a board shows of an intent.
 enum Found {
@@ -30,9 +29,20 @@ enum Found {
 impl Pass<'_> {
     pub(super) async fn intents(&mut self) {
         let slug = self.parts.slug.clone();
-        let intents = match self.parts.readers.read(move |reader| reader.intents(&slug)).await {
+        let intents = match self
+            .parts
+            .readers
+            .read(move |reader| reader.intents(&slug))
+            .await
+        {
             Ok(intents) => intents,
-            Err(error) => return self.put_off(self.parts.slug.as_str(), "read the store", error.to_string()),
+            Err(error) => {
+                return self.put_off(
+                    self.parts.slug.as_str(),
+                    "read the store",
+                    error.to_string(),
+                );
+            }
         };
         let mut present = Vec::new();
         for intent in intents {
@@ -68,7 +78,9 @@ impl Pass<'_> {
         let scope = self.parts.scope(intent.task.as_str());
         let grant = self.parts.roster.ask(TakeAny).await.ok().flatten();
         let Some(grant) = grant else {
-            let ending = Ending::Release { reason: Some("the execution pool has no free slot".to_owned()) };
+            let ending = Ending::Release {
+                reason: Some("the execution pool has no free slot".to_owned()),
+            };
             return self.give_back(intent, run, ending).await;
         };
         match prepare(self.parts, &run, &scope).await {
@@ -80,7 +92,10 @@ impl Pass<'_> {
                 }
             }
             Ok(Prepared::Unable(why)) => {
-                let ending = Ending::Block { kind: BlockKind::Capability, reason: Some(why) };
+                let ending = Ending::Block {
+                    kind: BlockKind::Capability,
+                    reason: Some(why),
+                };
                 self.give_back(intent, run, ending).await;
             }
             Err(error) => self.visit_failed(&error),
@@ -92,7 +107,11 @@ impl Pass<'_> {
         let claim = Claim {
             // The run has no slot; this binding only names it.
             binding: Binding {
-                key: RunKey { board: intent.board.clone(), task: run.task.clone(), run: run.run.clone() },
+                key: RunKey {
+                    board: intent.board.clone(),
+                    task: run.task.clone(),
+                    run: run.run.clone(),
+                },
                 ordinal: intent.ordinal,
                 attempt: Attempt::FIRST,
             },
@@ -101,7 +120,8 @@ impl Pass<'_> {
             anchor: Some(intent.anchor.clone()),
         };
         let endings = self.parts.endings.clone();
-        let visit = move |board: &mut dyn Board, now| end_on_board(board, &endings, &claim, &ending, now);
+        let visit =
+            move |board: &mut dyn Board, now| end_on_board(board, &endings, &claim, &ending, now);
         match self.parts.visit(&scope, "give the claim back", visit).await {
             Ok(Seen::Over { .. }) => self.drop_intent(intent).await,
             Ok(Seen::Suspect(why)) => self.intent_sighted(intent, why).await,
@@ -111,9 +131,16 @@ impl Pass<'_> {
 
     async fn intent_sighted(&mut self, intent: &Intent, why: String) {
         let scope = self.parts.scope(intent.task.as_str());
-        let Some(second) = self.look_at_root(&scope, why).await else { return };
+        let Some(second) = self.look_at_root(&scope, why).await else {
+            return;
+        };
         let key = intent.lock.as_str().to_owned();
-        let first = self.memory.intents.entry(key.clone()).or_insert_with(|| second.clone()).clone();
+        let first = self
+            .memory
+            .intents
+            .entry(key.clone())
+            .or_insert_with(|| second.clone())
+            .clone();
         if Evidence::seen_twice(&first, &second).is_some() {
             self.parts.ledger.clear(&scope, "find its board");
             return self.drop_intent(intent).await;
@@ -125,7 +152,14 @@ impl Pass<'_> {
     }
 
     async fn drop_intent(&mut self, intent: &Intent) {
-        match self.parts.store.call(DropIntent { lock: intent.lock.clone() }).await {
+        match self
+            .parts
+            .store
+            .call(DropIntent {
+                lock: intent.lock.clone(),
+            })
+            .await
+        {
             Ok(_) => self.resolved(),
             Err(error) => {
                 let scope = self.parts.scope(intent.task.as_str());
@@ -136,15 +170,25 @@ impl Pass<'_> {
 
     fn resolved(&mut self) {
         self.report.intents += 1;
-        self.parts.events.emit(PoolEvent::IntentResolved(self.parts.slug.clone()));
+        self.parts
+            .events
+            .emit(PoolEvent::IntentResolved(self.parts.slug.clone()));
     }
 }
 
 fn look_up(board: &mut dyn Board, intent: &Intent, now: i64) -> Result<Found, BoardError> {
-    let Some(run) = board.claimed_run(&intent.task, &intent.lock)? else { return Ok(Found::Nothing) };
-    let run = RunRef { task: intent.task.clone(), run };
+    let Some(run) = board.claimed_run(&intent.task, &intent.lock)? else {
+        return Ok(Found::Nothing);
+    };
+    let run = RunRef {
+        task: intent.task.clone(),
+        run,
+    };
     let fate = board.fate(&run, Some(&intent.lock), Some(&intent.anchor), now)?;
-    let expected = Expected { lock: Some(intent.lock.clone()), ending: None };
+    let expected = Expected {
+        lock: Some(intent.lock.clone()),
+        ending: None,
+    };
     Ok(match judge(&expected, &fate) {
         Verdict::Current => Found::Run(run),
         Verdict::Over(_) => Found::Nothing,

@@ -23,7 +23,7 @@ pub(super) struct RowMemory {
 
 /// What is remembered of the runs of one board; bounded by the runs that are not settled.
 #[derive(Debug, Default)]
-pub struct PassMemory {
+pub(in crate::actors) struct PassMemory {
     rows: BTreeMap<RunKey, RowMemory>,
     /// The first look of an intent at a board that was gone or replaced, by lock.
     pub(super) intents: BTreeMap<String, Sighting>,
@@ -50,7 +50,9 @@ impl PassMemory {
     }
 
     pub(super) fn of(&mut self, record: &Record) -> &mut RowMemory {
-        self.rows.entry(record.assignment.binding().key.clone()).or_default()
+        self.rows
+            .entry(record.assignment.binding().key.clone())
+            .or_default()
     }
 
     /// A pass has ended. If the board did not answer, nothing that it would have shown was seen.

@@ -28,7 +28,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
-pub use memory::PassMemory;
+pub(super) use memory::PassMemory;
 
 use super::board_parts::BoardParts;
 use super::board_thread::{VisitError, panic_text};
@@ -67,23 +67,44 @@ enum Step {
 
 /// Goes through a board once.
 pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassReport {
-    let mut pass = Pass { parts, memory, report: PassReport::default(), board_is_down: false };
+    let mut pass = Pass {
+        parts,
+        memory,
+        report: PassReport::default(),
+        board_is_down: false,
+    };
     pass.rows().await;
     pass.intents().await;
     let report = pass.report;
     parts.status().last_pass = Some(parts.clock.now());
-    parts.events.emit(PoolEvent::Reconciled { board: parts.slug.clone(), deferred: report.deferred });
+    parts.events.emit(PoolEvent::Reconciled {
+        board: parts.slug.clone(),
+        deferred: report.deferred,
+    });
     report
 }
 
 impl Pass<'_> {
     async fn rows(&mut self) {
         let slug = self.parts.slug.clone();
-        let rows = match self.parts.readers.read(move |reader| reader.unsettled(&slug)).await {
+        let rows = match self
+            .parts
+            .readers
+            .read(move |reader| reader.unsettled(&slug))
+            .await
+        {
             Ok(rows) => rows,
-            Err(error) => return self.put_off(self.parts.slug.as_str(), "read the store", error.to_string()),
+            Err(error) => {
+                return self.put_off(
+                    self.parts.slug.as_str(),
+                    "read the store",
+                    error.to_string(),
+                );
+            }
         };
-        self.parts.ledger.clear(self.parts.slug.as_str(), "read the store");
+        self.parts
+            .ledger
+            .clear(self.parts.slug.as_str(), "read the store");
         let mut records = Vec::with_capacity(rows.len());
         for row in rows {
             match row {
@@ -92,8 +113,14 @@ impl Pass<'_> {
             }
         }
         self.memory.keep_only(&records);
-        for (step, state) in [(Step::Settle, StateName::Result), (Step::Drain, StateName::LeaseFailed)] {
-            for record in records.iter().filter(|record| record.assignment.state() == state) {
+        for (step, state) in [
+            (Step::Settle, StateName::Result),
+            (Step::Drain, StateName::LeaseFailed),
+        ] {
+            for record in records
+                .iter()
+                .filter(|record| record.assignment.state() == state)
+            {
                 self.guarded(step, record).await;
             }
         }
@@ -127,7 +154,9 @@ impl Pass<'_> {
     /// A piece of work goes to the ledger; the next pass tries it again.
     fn put_off(&mut self, scope: &str, what: &'static str, why: String) {
         self.report.deferred += 1;
-        self.parts.ledger.defer(scope, what, why, self.parts.clock.now(), None);
+        self.parts
+            .ledger
+            .defer(scope, what, why, self.parts.clock.now(), None);
     }
 
     /// A visit failed, and is in the ledger already.

@@ -3,22 +3,41 @@
 use super::Pass;
 use crate::actors::events::PoolEvent;
 use crate::domain::{Evidence, FailCause, Sighting};
-use crate::store::{End, Record};
+use crate::store::Record;
+use crate::store::operations::End;
 
 impl Pass<'_> {
     /// A run is over, on evidence.
-    pub(super) async fn end(&mut self, record: &Record, evidence: Evidence, cause: Option<FailCause>) {
+    pub(super) async fn end(
+        &mut self,
+        record: &Record,
+        evidence: Evidence,
+        cause: Option<FailCause>,
+    ) {
         let binding = record.assignment.binding().clone();
         let scope = binding.key.to_string();
         let (terminal, reason) = (evidence.terminal(), evidence.reason().to_owned());
-        match self.parts.store.call(End { binding: binding.clone(), evidence, cause }).await {
+        match self
+            .parts
+            .store
+            .call(End {
+                binding: binding.clone(),
+                evidence,
+                cause,
+            })
+            .await
+        {
             Ok(changed) => {
                 self.memory.of(record).ended = true;
                 self.parts.ledger.clear_all(&scope);
                 if changed {
                     self.report.ended += 1;
                     self.parts.ordinals.refresh(binding.ordinal);
-                    self.parts.events.emit(PoolEvent::Ended { binding, terminal, reason });
+                    self.parts.events.emit(PoolEvent::Ended {
+                        binding,
+                        terminal,
+                        reason,
+                    });
                 }
             }
             Err(error) => self.put_off(&scope, "record the end", error.to_string()),
@@ -28,10 +47,19 @@ impl Pass<'_> {
     /// The board is gone, or another one than the run was claimed on: believed at the second look.
     pub(super) async fn sighted(&mut self, record: &Record, why: String) {
         let scope = record.assignment.binding().key.to_string();
-        let Some(second) = self.look_at_root(&scope, why).await else { return };
-        let first = self.memory.of(record).sighting.get_or_insert_with(|| second.clone()).clone();
+        let Some(second) = self.look_at_root(&scope, why).await else {
+            return;
+        };
+        let first = self
+            .memory
+            .of(record)
+            .sighting
+            .get_or_insert_with(|| second.clone())
+            .clone();
         if let Some(evidence) = Evidence::seen_twice(&first, &second) {
-            return self.end(record, evidence, Some(FailCause::Superseded)).await;
+            return self
+                .end(record, evidence, Some(FailCause::Superseded))
+                .await;
         }
         self.wait_for_second_look(&scope, &first, &second);
         if first.root != second.root {
@@ -42,17 +70,37 @@ impl Pass<'_> {
     /// A look, under the root as it is now. A root that is missing is an unmount: no look at all.
     pub(super) async fn look_at_root(&mut self, scope: &str, why: String) -> Option<Sighting> {
         let host = std::sync::Arc::clone(&self.parts.host);
-        let root = tokio::task::spawn_blocking(move || host.root_identity()).await.ok().flatten();
+        let root = tokio::task::spawn_blocking(move || host.root_identity())
+            .await
+            .ok()
+            .flatten();
         let Some(root) = root else {
-            self.put_off(scope, "find its board", "the boards' directory is missing".to_owned());
+            self.put_off(
+                scope,
+                "find its board",
+                "the boards' directory is missing".to_owned(),
+            );
             return None;
         };
-        Some(Sighting { at: self.parts.clock.now(), root, why })
+        Some(Sighting {
+            at: self.parts.clock.now(),
+            root,
+            why,
+        })
     }
 
-    pub(super) fn wait_for_second_look(&mut self, scope: &str, first: &Sighting, second: &Sighting) {
+    pub(super) fn wait_for_second_look(
+        &mut self,
+        scope: &str,
+        first: &Sighting,
+        second: &Sighting,
+    ) {
         let again = first.at + crate::domain::GONE_LOOKS_APART_SECONDS;
-        self.put_off(scope, "find its board", format!("{}; to be seen once more", second.why));
+        self.put_off(
+            scope,
+            "find its board",
+            format!("{}; to be seen once more", second.why),
+        );
         self.due(again);
     }
 }

@@ -6,10 +6,12 @@ use crate::actors::events::PoolEvent;
 use crate::actors::settle::{EndingPolicy, asks_for_parents, not_before, read_result};
 use crate::board::{Board, BoardError, Ending};
 use crate::domain::{
-    Anchor, Assignment, Binding, ClaimLock, Evidence, Expected, FailCause, Landing, RunRef, Terminal, Verdict, judge,
+    Anchor, Assignment, Binding, ClaimLock, Evidence, Expected, FailCause, Landing, RunRef,
+    Terminal, Verdict, judge,
 };
 use crate::protocol::WorkerResult;
-use crate::store::{Defer, Deferral, Record, SetNotBefore};
+use crate::store::Record;
+use crate::store::operations::{Defer, Deferral, SetNotBefore};
 
 /// Why a run ends.
 enum Plan {
@@ -65,14 +67,25 @@ impl Pass<'_> {
             return;
         }
         let binding = record.assignment.binding().clone();
-        match self.parts.store.call(Defer { binding: binding.clone() }).await {
+        match self
+            .parts
+            .store
+            .call(Defer {
+                binding: binding.clone(),
+            })
+            .await
+        {
             Ok(Deferral::Deferred) => {
                 self.parts.ordinals.refresh(binding.ordinal);
-                self.parts.events.emit(PoolEvent::LeaseFailed(binding, FailCause::Unsettled));
+                self.parts
+                    .events
+                    .emit(PoolEvent::LeaseFailed(binding, FailCause::Unsettled));
             }
             Ok(Deferral::NotDue(at)) => self.due(at),
             Ok(Deferral::Nothing) => {}
-            Err(error) => self.put_off(&binding.key.to_string(), "free the slot", error.to_string()),
+            Err(error) => {
+                self.put_off(&binding.key.to_string(), "free the slot", error.to_string())
+            }
         }
     }
 
@@ -86,7 +99,9 @@ impl Pass<'_> {
             self.report.deferred += 1;
             return;
         }
-        let Some(plan) = self.plan(record).await else { return };
+        let Some(plan) = self.plan(record).await else {
+            return;
+        };
         if let Plan::Result(result) = &plan
             && !self.hold_back(record, result).await
         {
@@ -102,7 +117,10 @@ impl Pass<'_> {
         match self.parts.visit(&scope, "settle", visit).await {
             Ok(Seen::Over { evidence, landing }) => {
                 if let Some(landing) = landing {
-                    self.parts.events.emit(PoolEvent::Landed(record.assignment.binding().clone(), landing));
+                    self.parts.events.emit(PoolEvent::Landed(
+                        record.assignment.binding().clone(),
+                        landing,
+                    ));
                 }
                 self.end(record, evidence, None).await;
             }
@@ -121,14 +139,21 @@ impl Pass<'_> {
         {
             return Some(Plan::Cause(state.cause()));
         }
-        let texts = match self.parts.readers.read(move |reader| reader.texts(&key)).await {
+        let texts = match self
+            .parts
+            .readers
+            .read(move |reader| reader.texts(&key))
+            .await
+        {
             Ok(texts) => texts,
             Err(error) => {
                 self.put_off(&scope, "read the result", error.to_string());
                 return None;
             }
         };
-        let stored = texts.and_then(|texts| texts.result_json).unwrap_or_default();
+        let stored = texts
+            .and_then(|texts| texts.result_json)
+            .unwrap_or_default();
         match read_result(&stored) {
             Ok(result) => Some(Plan::Result(result)),
             Err(error) => {
@@ -140,10 +165,20 @@ impl Pass<'_> {
 
     /// Notes, before the board is told, how long the task is not to be claimed again. `false` if that failed.
     async fn hold_back(&mut self, record: &Record, result: &WorkerResult) -> bool {
-        let Some(time) = not_before(result, record.updated_at) else { return true };
+        let Some(time) = not_before(result, record.updated_at) else {
+            return true;
+        };
         let key = record.assignment.binding().key.clone();
         let scope = key.to_string();
-        match self.parts.store.call(SetNotBefore { key, not_before: Some(time) }).await {
+        match self
+            .parts
+            .store
+            .call(SetNotBefore {
+                key,
+                not_before: Some(time),
+            })
+            .await
+        {
             Ok(_) => true,
             Err(error) => {
                 self.put_off(&scope, "settle", error.to_string());
@@ -153,11 +188,17 @@ impl Pass<'_> {
     }
 }
 
-fn ending(board: &mut dyn Board, endings: &EndingPolicy, claim: &Claim, plan: Plan) -> Result<Ending, BoardError> {
+fn ending(
+    board: &mut dyn Board,
+    endings: &EndingPolicy,
+    claim: &Claim,
+    plan: Plan,
+) -> Result<Ending, BoardError> {
     Ok(match plan {
         Plan::Cause(cause) => endings.of_cause(cause, &claim.binding),
         Plan::Result(result) => {
-            let open_parent = asks_for_parents(&result) && board.has_open_parent(&claim.run.task)?;
+            let open_parent =
+                asks_for_parents(&result) && board.has_open_parent(&claim.run.task)?;
             endings.of_result(&claim.binding, result, open_parent)
         }
     })
@@ -172,27 +213,42 @@ pub(super) fn end_on_board(
     now: i64,
 ) -> Result<Seen, BoardError> {
     let lock = claim.lock(board)?;
-    let expected = Expected { lock: lock.clone(), ending: Some(endings.expected(&claim.binding, ending)) };
+    let expected = Expected {
+        lock: lock.clone(),
+        ending: Some(endings.expected(&claim.binding, ending)),
+    };
     // A write that changes no row is only a reason to look once more.
     for _ in 0..2 {
         let fate = board.fate(&claim.run, lock.as_ref(), claim.anchor.as_ref(), now)?;
         match judge(&expected, &fate) {
             Verdict::Suspect(why) => return Ok(Seen::Suspect(why)),
             Verdict::Over(evidence) => {
-                if evidence.terminal() == Terminal::Finalized && matches!(ending, Ending::Complete { .. }) {
+                if evidence.terminal() == Terminal::Finalized
+                    && matches!(ending, Ending::Complete { .. })
+                {
                     // The process may have ended between the completion and what follows it.
                     board.finish_completion(&claim.run.task, now)?;
                 }
-                return Ok(Seen::Over { evidence, landing: None });
+                return Ok(Seen::Over {
+                    evidence,
+                    landing: None,
+                });
             }
             Verdict::Current => {}
         }
         let Some(lock) = &lock else {
-            return Err(BoardError::Refused("the run has no record of the lock it was claimed with".to_owned()));
+            return Err(BoardError::Refused(
+                "the run has no record of the lock it was claimed with".to_owned(),
+            ));
         };
         if let Some(ended) = board.end(&claim.run, lock, ending, now)? {
-            return Ok(Seen::Over { evidence: Evidence::written(&ended.receipt), landing: ended.landing });
+            return Ok(Seen::Over {
+                evidence: Evidence::written(&ended.receipt),
+                landing: ended.landing,
+            });
         }
     }
-    Err(BoardError::Refused("the run is current, yet its ending changed nothing".to_owned()))
+    Err(BoardError::Refused(
+        "the run is current, yet its ending changed nothing".to_owned(),
+    ))
 }

@@ -7,10 +7,11 @@ use crate::actors::events::PoolEvent;
 use crate::actors::settle::{EndingPolicy, is_unconfirmed, passed_limit};
 use crate::board::{Board, BoardError, Ending};
 use crate::domain::{
-    Assignment, BOARD_HEARTBEAT_SECONDS, CLAIM_TTL_SECONDS, EXTEND_SECONDS, Evidence, Expected, ExpectedEnding,
-    FailCause, Fate, Terminal, Timestamp, Verdict, judge,
+    Assignment, BOARD_HEARTBEAT_SECONDS, CLAIM_TTL_SECONDS, EXTEND_SECONDS, Evidence, Expected,
+    ExpectedEnding, FailCause, Fate, Terminal, Timestamp, Verdict, judge,
 };
-use crate::store::{NoteBoardHeartbeat, NoteConfirmed, Record, Unconfirmed};
+use crate::store::Record;
+use crate::store::operations::{NoteBoardHeartbeat, NoteConfirmed, Unconfirmed};
 
 /// What is to be done for one run.
 #[derive(Clone, Copy)]
@@ -30,14 +31,17 @@ enum Watched {
 
 impl Pass<'_> {
     pub(super) async fn watch(&mut self, record: &Record) {
-        let Some(chores) = self.chores(record) else { return };
+        let Some(chores) = self.chores(record) else {
+            return;
+        };
         if self.board_is_down {
             return self.not_confirmed(record).await;
         }
         let claim = Claim::of(record);
         let endings = self.parts.endings.clone();
         let scope = claim.binding.key.to_string();
-        let visit = move |board: &mut dyn Board, now| look_after(board, &endings, &claim, chores, now);
+        let visit =
+            move |board: &mut dyn Board, now| look_after(board, &endings, &claim, chores, now);
         match self.parts.visit(&scope, "watch", visit).await {
             Ok(Watched::Over(evidence, cause)) => self.end(record, evidence, Some(cause)).await,
             Ok(Watched::Suspect(why)) => self.sighted(record, why).await,
@@ -53,12 +57,20 @@ impl Pass<'_> {
     /// What is due for a run; `None` when that is nothing.
     fn chores(&mut self, record: &Record) -> Option<Chores> {
         let (now, elapsed) = (self.parts.clock.now(), self.parts.clock.elapsed());
-        let held = matches!(record.assignment, Assignment::Assigned(_) | Assignment::Running(_));
+        let held = matches!(
+            record.assignment,
+            Assignment::Assigned(_) | Assignment::Running(_)
+        );
         let confirmed_at = record.claim.confirmed_at.unwrap_or_default();
         let row = self.memory.of(record);
-        let extend = row.confirmed.is_none_or(|then| (elapsed - then).as_secs_f64() >= EXTEND_SECONDS)
+        let extend = row
+            .confirmed
+            .is_none_or(|then| (elapsed - then).as_secs_f64() >= EXTEND_SECONDS)
             || now - confirmed_at >= EXTEND_SECONDS;
-        let beat = record.claim.board_heartbeat_at.is_none_or(|then| now - then >= BOARD_HEARTBEAT_SECONDS);
+        let beat = record
+            .claim
+            .board_heartbeat_at
+            .is_none_or(|then| now - then >= BOARD_HEARTBEAT_SECONDS);
         let past_limit = held && row.limit_at.is_some_and(|at| now.0 >= at.0);
         let look = held && !row.looked_at;
         let limit_at = row.limit_at.filter(|_| held);
@@ -88,10 +100,24 @@ impl Pass<'_> {
         }
         let mut noted = Ok(true);
         if chores.extend {
-            noted = self.parts.store.call(NoteConfirmed { key: key.clone(), at: now }).await;
+            noted = self
+                .parts
+                .store
+                .call(NoteConfirmed {
+                    key: key.clone(),
+                    at: now,
+                })
+                .await;
         }
         if chores.beat && noted.is_ok() {
-            noted = self.parts.store.call(NoteBoardHeartbeat { key: key.clone(), at: now }).await;
+            noted = self
+                .parts
+                .store
+                .call(NoteBoardHeartbeat {
+                    key: key.clone(),
+                    at: now,
+                })
+                .await;
         }
         if let Err(error) = noted {
             self.put_off(&key.to_string(), "note the extension", error.to_string());
@@ -100,23 +126,43 @@ impl Pass<'_> {
 
     /// The board could not be told. After too long its worker is stopped: Hermes is about to hand the card on.
     async fn not_confirmed(&mut self, record: &Record) {
-        if !matches!(record.assignment, Assignment::Assigned(_) | Assignment::Running(_)) {
+        if !matches!(
+            record.assignment,
+            Assignment::Assigned(_) | Assignment::Running(_)
+        ) {
             return;
         }
         let (now, elapsed) = (self.parts.clock.now(), self.parts.clock.elapsed());
         let confirmed_at = record.claim.confirmed_at.unwrap_or(record.created_at);
-        let monotonic = self.memory.of(record).confirmed.map_or(0.0, |then| (elapsed - then).as_secs_f64());
+        let monotonic = self
+            .memory
+            .of(record)
+            .confirmed
+            .map_or(0.0, |then| (elapsed - then).as_secs_f64());
         if !is_unconfirmed(now - confirmed_at, monotonic) {
             return;
         }
         let binding = record.assignment.binding().clone();
-        match self.parts.store.call(Unconfirmed { binding: binding.clone() }).await {
+        match self
+            .parts
+            .store
+            .call(Unconfirmed {
+                binding: binding.clone(),
+            })
+            .await
+        {
             Ok(true) => {
                 self.parts.ordinals.refresh(binding.ordinal);
-                self.parts.events.emit(PoolEvent::LeaseFailed(binding, FailCause::Unconfirmed));
+                self.parts
+                    .events
+                    .emit(PoolEvent::LeaseFailed(binding, FailCause::Unconfirmed));
             }
             Ok(false) => {}
-            Err(error) => self.put_off(&binding.key.to_string(), "stop the worker", error.to_string()),
+            Err(error) => self.put_off(
+                &binding.key.to_string(),
+                "stop the worker",
+                error.to_string(),
+            ),
         }
     }
 }
@@ -135,12 +181,21 @@ fn look_after(
         if let Some(over) = no_longer_ours(lock.clone(), &fate) {
             return Ok(over);
         }
-        if let Fate::Current { started_at, max_runtime_seconds, .. } = fate {
+        if let Fate::Current {
+            started_at,
+            max_runtime_seconds,
+            ..
+        } = fate
+        {
             if let Some((elapsed_seconds, limit_seconds)) =
                 passed_limit(started_at, max_runtime_seconds, Timestamp::from(now))
             {
                 let failure_limit = endings.failure_limit;
-                let ending = Ending::TimeOut { elapsed_seconds, limit_seconds, failure_limit };
+                let ending = Ending::TimeOut {
+                    elapsed_seconds,
+                    limit_seconds,
+                    failure_limit,
+                };
                 return Ok(match end_on_board(board, endings, claim, &ending, now)? {
                     Seen::Over { evidence, .. } => Watched::Over(evidence, FailCause::LimitPassed),
                     Seen::Suspect(why) => Watched::Suspect(why),
@@ -152,12 +207,15 @@ fn look_after(
         }
     }
     let Some(lock) = lock else {
-        return Err(BoardError::Refused("the run has no record of the lock it was claimed with".to_owned()));
+        return Err(BoardError::Refused(
+            "the run has no record of the lock it was claimed with".to_owned(),
+        ));
     };
     if chores.extend && !board.extend(&claim.run.task, &lock, CLAIM_TTL_SECONDS, now)? {
         let fate = board.fate(&claim.run, Some(&lock), claim.anchor.as_ref(), now)?;
-        return no_longer_ours(Some(lock), &fate)
-            .ok_or_else(|| BoardError::Refused("the run is current, yet its claim was not extended".to_owned()));
+        return no_longer_ours(Some(lock), &fate).ok_or_else(|| {
+            BoardError::Refused("the run is current, yet its claim was not extended".to_owned())
+        });
     }
     if chores.beat {
         // A run that has just ceased to be current is noticed by the next look.
@@ -168,7 +226,10 @@ fn look_after(
 
 /// What a fate means for a run that the pool holds; `None` while it is current.
 fn no_longer_ours(lock: Option<crate::domain::ClaimLock>, fate: &Fate) -> Option<Watched> {
-    let expected = Expected { lock, ending: Some(ExpectedEnding::TimedOut) };
+    let expected = Expected {
+        lock,
+        ending: Some(ExpectedEnding::TimedOut),
+    };
     match judge(&expected, fate) {
         Verdict::Current => None,
         Verdict::Suspect(why) => Some(Watched::Suspect(why)),

@@ -41,6 +41,8 @@ CREATE TABLE claims (
     PRIMARY KEY (board, task_id, run_id)
 ) WITHOUT ROWID;
 
+CREATE INDEX claims_held_back ON claims(board, not_before) WHERE not_before IS NOT NULL;
+
 -- A trigger, so that it also holds when the reference collects.
 CREATE TRIGGER claims_go_with_their_assignment AFTER DELETE ON assignments
 BEGIN

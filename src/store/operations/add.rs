@@ -2,10 +2,10 @@
 
 use rusqlite::params;
 
-use super::super::records::{Anchor, Columns, NewClaim, key_of};
+use super::super::records::{Columns, NewClaim, key_of};
 use super::super::{AddRefusal, StoreError, Tx, sql};
 use super::Operation;
-use crate::domain::{Binding, Timestamp};
+use crate::domain::{Anchor, Binding, Timestamp};
 
 /// Binds a claimed run to a slot, and removes the intent of its claim.
 #[derive(Clone, Debug)]

@@ -46,6 +46,8 @@ pub struct Offered {
     pub assignment_digest: String,
     /// End of the lease.
     pub lease_until: Timestamp,
+    /// The attempt before this one had been offered too often and was fenced.
+    pub fenced: bool,
 }
 
 impl Offer {
@@ -72,10 +74,10 @@ impl Operation for Offer {
 
     fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<OfferReply, StoreError> {
         let mut change = self.take(tx, now)?;
-        if change
+        let fenced = change
             .as_ref()
-            .is_some_and(|change| change.columns().state == StateName::Assigned)
-        {
+            .is_some_and(|change| change.columns().state == StateName::Assigned);
+        if fenced {
             // The attempt was fenced; the next one has no offer yet, so this one is taken.
             change = self.take(tx, now)?;
         }
@@ -94,6 +96,7 @@ impl Operation for Offer {
             payload_json,
             assignment_digest,
             lease_until: change.columns().lease_until,
+            fenced,
         }))
     }
 }

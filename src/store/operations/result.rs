@@ -4,7 +4,7 @@ use super::super::transition::{Loaded, write};
 use super::super::{Refusal, StoreError, Tx};
 use super::presented::is_superseded;
 use super::{Operation, Presented};
-use crate::domain::{Assignment, Submission, Timestamp};
+use crate::domain::{Assignment, Binding, Submission, Timestamp};
 
 /// Stores the result of a run.
 #[derive(Clone, Debug)]
@@ -16,8 +16,10 @@ pub struct SubmitResult {
 }
 
 /// A result that is durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
+    /// Whose it is.
+    pub binding: Binding,
     /// It was so before this message.
     pub duplicate: bool,
 }
@@ -32,7 +34,10 @@ impl Operation for SubmitResult {
             if remembered != self.presented.payload_digest {
                 return Err(Refusal::ConflictingResult.into());
             }
-            return Ok(Receipt { duplicate: true });
+            return Ok(Receipt {
+                binding: assignment.binding().clone(),
+                duplicate: true,
+            });
         }
         if is_superseded(&assignment, &entry) {
             return Err(Refusal::RunSuperseded.into());
@@ -49,7 +54,10 @@ impl Operation for SubmitResult {
             _ => return Err(Refusal::NotAccepting.into()),
         };
         write(tx, &change, &entry, None)?;
-        Ok(Receipt { duplicate: false })
+        Ok(Receipt {
+            binding: change.binding(),
+            duplicate: false,
+        })
     }
 }
 

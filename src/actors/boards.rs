@@ -1,0 +1,407 @@
+//! `Boards`: which boards have a Reconciler and a Dispatcher.
+//!
+//! Lists the place that holds the boards every interval, and gives a pair of actors to every board that is served and to
+//! every board that a row or an intent refers to, also after it was archived, left out or removed. Claims are made only
+//! on boards that are served.
+//!
+//! Restart: a new one finds the pairs in the [`BoardDirectory`], which outlives it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle,
+    WrapFuture,
+};
+use tokio::sync::oneshot;
+
+use super::board_parts::{BoardParts, HeldIntents};
+use super::board_thread::BoardHandle;
+use super::dispatcher::{Dispatcher, Look};
+use super::events::Events;
+use super::ledger::Ledger;
+use super::ordinals::Ordinals;
+use super::readers::Readers;
+use super::reconciler::{Reconciler, Wake};
+use super::roster::Roster;
+use super::settle::EndingPolicy;
+use super::store::StoreHandle;
+use super::supervise::{DownGuard, Keeper, Link};
+use crate::board::{BoardError, BoardHost, Found};
+use crate::clock::SharedClock;
+use crate::domain::{BoardSlug, Lane, LeasePolicy};
+
+/// The two actors of one board, and what they share.
+#[derive(Clone)]
+pub struct BoardActors {
+    /// Settles, watches and resolves.
+    pub reconciler: Link<Reconciler>,
+    /// Claims.
+    pub dispatcher: Link<Dispatcher>,
+    /// What they share.
+    pub parts: BoardParts,
+}
+
+/// The boards that have actors; clones share it.
+#[derive(Clone, Default)]
+pub struct BoardDirectory {
+    boards: Arc<RwLock<BTreeMap<BoardSlug, BoardActors>>>,
+}
+
+impl BoardDirectory {
+    /// One board's actors.
+    #[must_use]
+    pub fn get(&self, slug: &BoardSlug) -> Option<BoardActors> {
+        self.boards
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(slug)
+            .cloned()
+    }
+
+    /// Every board's actors, in order of name.
+    #[must_use]
+    pub fn all(&self) -> Vec<BoardActors> {
+        self.boards
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    /// A run of this board needs attention. If nobody hears it, the next pass finds the run by itself.
+    pub fn wake(&self, slug: &BoardSlug) {
+        if let Some(board) = self.get(slug)
+            && let Err(error) = board.reconciler.tell(Wake {
+                board_changed: false,
+            })
+        {
+            log::debug!("board={slug} not woken: {error}");
+        }
+    }
+
+    fn insert(&self, board: BoardActors) {
+        let slug = board.parts.slug.clone();
+        self.boards
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(slug, board);
+    }
+
+    fn remove(&self, slug: &BoardSlug) -> Option<BoardActors> {
+        self.boards
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(slug)
+    }
+}
+
+/// Wakes the Reconciler of one board.
+#[derive(Clone)]
+pub struct WakeReconciler {
+    directory: BoardDirectory,
+    slug: BoardSlug,
+}
+
+impl WakeReconciler {
+    /// Wakes it.
+    pub fn wake(&self) {
+        self.directory.wake(&self.slug);
+    }
+}
+
+/// What every board's actors are built from.
+#[derive(Clone)]
+pub struct BoardTemplate {
+    /// The place that holds the boards.
+    pub host: Arc<dyn BoardHost>,
+    /// How often a board is looked at for changes.
+    pub poll: Duration,
+    /// The store.
+    pub store: StoreHandle,
+    /// Reads of the store.
+    pub readers: Readers,
+    /// Time.
+    pub clock: SharedClock,
+    /// The Roster.
+    pub roster: Link<Roster>,
+    /// The slots.
+    pub ordinals: Ordinals,
+    /// What is put off.
+    pub ledger: Ledger,
+    /// Where events are said.
+    pub events: Events,
+    /// Lanes of this pool.
+    pub lanes: Arc<[Lane]>,
+    /// Leases.
+    pub policy: LeasePolicy,
+    /// How runs are ended.
+    pub endings: EndingPolicy,
+    /// Longest time between two passes and between two listings, in seconds.
+    pub interval_seconds: f64,
+    /// Whether the pool is draining.
+    pub draining: Arc<AtomicBool>,
+    /// Boards to serve; empty for all.
+    pub include: Arc<[BoardSlug]>,
+}
+
+/// Lists the boards now, and answers when every one that needs actors has them.
+#[derive(Clone, Copy, Message)]
+#[rtype(result = "Option<()>")]
+pub struct ListBoards;
+
+/// Keeps the directory in step with what is there.
+pub struct Boards {
+    template: BoardTemplate,
+    directory: BoardDirectory,
+    keeper: Keeper,
+    listing: bool,
+    timer: Option<SpawnHandle>,
+    askers: Vec<oneshot::Sender<()>>,
+    _guard: DownGuard,
+}
+
+/// What one listing has found.
+struct Seen {
+    found: Result<Vec<Found>, BoardError>,
+    referenced: Option<BTreeSet<BoardSlug>>,
+}
+
+impl Boards {
+    /// Begins with a listing.
+    #[must_use]
+    pub fn new(
+        template: BoardTemplate,
+        directory: BoardDirectory,
+        keeper: Keeper,
+        guard: DownGuard,
+    ) -> Self {
+        Self {
+            template,
+            directory,
+            keeper,
+            listing: false,
+            timer: None,
+            askers: Vec::new(),
+            _guard: guard,
+        }
+    }
+
+    fn list(&mut self, ctx: &mut Context<Self>) {
+        if self.listing {
+            return;
+        }
+        self.listing = true;
+        if let Some(timer) = self.timer.take() {
+            ctx.cancel_future(timer);
+        }
+        let template = self.template.clone();
+        ctx.spawn(
+            async move { look(&template).await }
+                .into_actor(self)
+                .map(|seen, actor, ctx| {
+                    actor.listing = false;
+                    actor.apply(seen);
+                    for asker in actor.askers.drain(..) {
+                        // Whoever asked may have stopped waiting.
+                        let _ = asker.send(());
+                    }
+                    let pause = Duration::from_secs_f64(actor.template.interval_seconds);
+                    let wait = actor.template.clock.wait_for(pause);
+                    actor.timer = Some(ctx.spawn(wait.into_actor(actor).map(|(), actor, ctx| {
+                        actor.timer = None;
+                        actor.list(ctx);
+                    })));
+                }),
+        );
+    }
+
+    fn apply(&mut self, seen: Seen) {
+        let now = self.template.clock.now();
+        let found = match seen.found {
+            Ok(found) => {
+                self.template.ledger.clear("boards", "list the boards");
+                Some(found)
+            }
+            Err(error) => {
+                self.template.ledger.defer(
+                    "boards",
+                    "list the boards",
+                    error.to_string(),
+                    now,
+                    None,
+                );
+                None
+            }
+        };
+        let served: Option<BTreeSet<BoardSlug>> = found.map(|found| {
+            let served = found
+                .into_iter()
+                .filter(|board| !board.archived && self.is_included(&board.slug));
+            served.map(|board| board.slug).collect()
+        });
+        for slug in served.iter().flatten() {
+            self.ensure(slug);
+        }
+        for slug in seen.referenced.iter().flatten() {
+            self.ensure(slug);
+        }
+        // What cannot be listed stays as it was.
+        let Some(served) = served else { return };
+        for board in self.directory.all() {
+            let slug = &board.parts.slug;
+            let was_open = board
+                .parts
+                .open
+                .swap(served.contains(slug), Atomic::Relaxed);
+            let is_needed = served.contains(slug)
+                || seen
+                    .referenced
+                    .as_ref()
+                    .is_none_or(|set| set.contains(slug));
+            // One listing later nothing that the board's Dispatcher began can be under way any more.
+            if !is_needed && !was_open {
+                self.let_go(slug);
+            }
+        }
+    }
+
+    fn is_included(&self, slug: &BoardSlug) -> bool {
+        self.template.include.is_empty() || self.template.include.contains(slug)
+    }
+
+    fn ensure(&self, slug: &BoardSlug) {
+        if self.directory.get(slug).is_some() {
+            return;
+        }
+        match self.pair(slug) {
+            Ok(board) => {
+                log::info!("event=board_served board={slug}");
+                self.directory.insert(board);
+            }
+            Err(error) => {
+                let why = format!("no thread for the board: {error}");
+                self.template.ledger.defer(
+                    slug.as_str(),
+                    "serve the board",
+                    why,
+                    self.template.clock.now(),
+                    None,
+                );
+            }
+        }
+    }
+
+    fn pair(&self, slug: &BoardSlug) -> std::io::Result<BoardActors> {
+        let parts = self.parts(slug)?;
+        let wake = WakeReconciler {
+            directory: self.directory.clone(),
+            slug: slug.clone(),
+        };
+        let for_dispatcher = parts.clone();
+        let dispatcher = self
+            .keeper
+            .keep(format!("dispatcher-{slug}"), move |guard| {
+                Dispatcher::new(for_dispatcher.clone(), wake.clone(), guard)
+            });
+        let (for_reconciler, link) = (parts.clone(), dispatcher.clone());
+        let reconciler = self
+            .keeper
+            .keep(format!("reconciler-{slug}"), move |guard| {
+                Reconciler::new(for_reconciler.clone(), link.clone(), guard)
+            });
+        Ok(BoardActors {
+            reconciler,
+            dispatcher,
+            parts,
+        })
+    }
+
+    fn parts(&self, slug: &BoardSlug) -> std::io::Result<BoardParts> {
+        let template = &self.template;
+        let (directory, changed) = (self.directory.clone(), slug.clone());
+        let on_change = move || {
+            if let Some(board) = directory.get(&changed) {
+                // If nobody hears it, the interval brings the next pass.
+                let _ = board.reconciler.tell(Wake {
+                    board_changed: true,
+                });
+                let _ = board.dispatcher.tell(Look);
+            }
+        };
+        let thread = BoardHandle::start(
+            slug.clone(),
+            Arc::clone(&template.host),
+            template.poll,
+            on_change,
+        )?;
+        Ok(BoardParts {
+            slug: slug.clone(),
+            thread,
+            host: Arc::clone(&template.host),
+            store: template.store.clone(),
+            readers: template.readers.clone(),
+            clock: Arc::clone(&template.clock),
+            roster: template.roster.clone(),
+            ordinals: template.ordinals.clone(),
+            ledger: template.ledger.clone(),
+            events: template.events.clone(),
+            lanes: Arc::clone(&template.lanes),
+            policy: template.policy,
+            endings: template.endings.clone(),
+            interval_seconds: template.interval_seconds,
+            held: HeldIntents::default(),
+            open: Arc::new(AtomicBool::new(true)),
+            draining: Arc::clone(&template.draining),
+            status: Arc::default(),
+        })
+    }
+
+    /// Ends the actors of a board that is neither served nor referred to; its connection closes with its thread.
+    fn let_go(&self, slug: &BoardSlug) {
+        if let Some(board) = self.directory.remove(slug) {
+            log::info!("event=board_let_go board={slug}");
+            board.reconciler.retire();
+            board.dispatcher.retire();
+            self.template.ledger.clear_all(slug.as_str());
+        }
+    }
+}
+
+async fn look(template: &BoardTemplate) -> Seen {
+    let host = Arc::clone(&template.host);
+    let found = tokio::task::spawn_blocking(move || host.list()).await;
+    let found = found
+        .unwrap_or_else(|error| Err(BoardError::Unreadable(format!("internal error: {error}"))));
+    let referenced = template.readers.read(|reader| reader.boards()).await;
+    if let Err(error) = &referenced {
+        log::debug!("boards with open work not read: {error}");
+    }
+    // A name that is none names no board; the row that holds it is reported by whoever reads it.
+    let referenced = referenced
+        .ok()
+        .map(|boards| boards.into_iter().flatten().collect());
+    Seen { found, referenced }
+}
+
+impl Actor for Boards {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.list(ctx);
+    }
+}
+
+impl Handler<ListBoards> for Boards {
+    type Result = ResponseFuture<Option<()>>;
+
+    fn handle(&mut self, _: ListBoards, ctx: &mut Self::Context) -> Self::Result {
+        let (asker, listed) = oneshot::channel();
+        self.askers.push(asker);
+        self.list(ctx);
+        Box::pin(async move { listed.await.ok() })
+    }
+}

@@ -1,0 +1,200 @@
+//! The `StoreActor` behind its handle: many callers, its bound, its rebirth, its collecting.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Arbiter, System};
+use futures_util::FutureExt;
+use hermes_pool::actors::store::{QUEUE_LIMIT, StoreHandle, StoreSettings, StoreStatus};
+use hermes_pool::clock::ManualClock;
+use hermes_pool::domain::Timestamp;
+use hermes_pool::protocol::Kind;
+use hermes_pool::store::operations::{Heartbeat, NoteConfirmed, Operation};
+use hermes_pool::store::{FileProblem, Store, StoreError, Tx};
+use rusqlite::Connection;
+
+use super::fixtures::*;
+
+struct Pool {
+    folder: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    handle: StoreHandle,
+    arbiter: Arbiter,
+}
+
+impl Pool {
+    /// An actor that was launched on an arbiter of its own.
+    fn launch(folder: tempfile::TempDir) -> Self {
+        let clock = ManualClock::at(START);
+        let handle = StoreHandle::new(StoreSettings {
+            path: folder.path().join("assignments.db"),
+            slots: 3,
+            retention_seconds: 3600,
+            clock: clock.clone(),
+        });
+        let arbiter = Arbiter::new();
+        handle.launch(&arbiter.handle());
+        Self {
+            folder,
+            clock,
+            handle,
+            arbiter,
+        }
+    }
+
+    async fn reaches(&self, wanted: impl Fn(&StoreStatus) -> bool) -> StoreStatus {
+        let mut status = self.handle.watch();
+        let reached = tokio::time::timeout(Duration::from_secs(20), status.wait_for(wanted));
+        reached.await.expect("in time").unwrap().clone()
+    }
+}
+
+fn new_folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn beat(run: u32, ordinal: u16, id: &str) -> Heartbeat {
+    let presented = presented(Kind::Heartbeat, &binding(run, ordinal), id);
+    Heartbeat::new(presented, policy())
+}
+
+/// Panics inside its transaction.
+struct Bug;
+
+impl Operation for Bug {
+    type Reply = ();
+
+    fn apply(self, _tx: &Tx<'_>, _now: Timestamp) -> Result<(), StoreError> {
+        panic!("a bug");
+    }
+}
+
+#[test]
+fn a_reply_leaves_after_its_commit_and_a_panic_ends_nothing_else() {
+    System::new().block_on(async {
+        let pool = Pool::launch(new_folder());
+        let bound = binding(1, 0);
+        pool.handle.call(addition(&bound)).await.unwrap();
+        let calls = (0..50).map(|n| {
+            let handle = pool.handle.clone();
+            async move {
+                match n % 5 {
+                    0 => assert!(matches!(
+                        handle.call(Bug).await,
+                        Err(StoreError::Panicked(_))
+                    )),
+                    _ => assert!(handle.call(beat(1, 0, &format!("b{n}"))).await.is_ok()),
+                }
+            }
+        });
+        futures_util::future::join_all(calls).await;
+        let raw = Connection::open(pool.folder.path().join("assignments.db")).unwrap();
+        let sql = "SELECT count(*) FROM deliveries";
+        let durable: i64 = raw.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(durable, 40);
+        assert_eq!(pool.handle.waiting(), 0);
+        assert_eq!(pool.handle.status(), StoreStatus::Ready);
+    });
+}
+
+#[test]
+fn past_its_limit_a_caller_is_refused_at_once_and_what_waits_is_carried_out() {
+    System::new().block_on(async {
+        let pool = Pool::launch(new_folder());
+        pool.handle.call(addition(&binding(1, 0))).await.unwrap();
+        let other = Connection::open(pool.folder.path().join("assignments.db")).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let confirm = || NoteConfirmed {
+            key: key(1),
+            at: START,
+        };
+        let mut calls: Vec<_> = (0..QUEUE_LIMIT)
+            .map(|_| Box::pin(pool.handle.call(confirm())))
+            .collect();
+        for call in &mut calls {
+            assert_eq!(call.now_or_never(), None);
+        }
+        assert_eq!(pool.handle.waiting(), QUEUE_LIMIT);
+        let refused = pool.handle.call(confirm()).await;
+        assert_eq!(refused, Err(StoreError::Overloaded));
+        other.execute_batch("ROLLBACK").unwrap();
+        for call in calls {
+            assert_eq!(call.await, Ok(true));
+        }
+        assert_eq!(pool.handle.call(confirm()).await, Ok(true));
+    });
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_says_why_and_the_same_handle_serves_after_the_next_launch() {
+    System::new().block_on(async {
+        let folder = new_folder();
+        let path = folder.path().join("assignments.db");
+        fs::write(&path, "no database at all ".repeat(50)).unwrap();
+        let pool = Pool::launch(folder);
+        let is_down = |status: &StoreStatus| matches!(status, StoreStatus::Down(_));
+        let status = pool.reaches(is_down).await;
+        assert!(
+            matches!(
+                &status,
+                StoreStatus::Down(StoreError::File {
+                    problem: FileProblem::Malformed(_),
+                    ..
+                })
+            ),
+            "{status:?}"
+        );
+        let refused = pool.handle.call(addition(&binding(1, 0))).await;
+        assert_eq!(refused, Err(StoreError::Down));
+
+        fs::remove_file(&path).unwrap();
+        pool.handle.launch(&pool.arbiter.handle());
+        pool.handle.call(addition(&binding(1, 0))).await.unwrap();
+        pool.reaches(|status| *status == StoreStatus::Ready).await;
+    });
+}
+
+#[test]
+fn an_actor_that_is_gone_is_replaced_behind_the_same_handle() {
+    System::new().block_on(async {
+        let pool = Pool::launch(new_folder());
+        pool.handle.call(addition(&binding(1, 0))).await.unwrap();
+        pool.arbiter.stop();
+        let is_down = |status: &StoreStatus| matches!(status, StoreStatus::Down(_));
+        pool.reaches(is_down).await;
+        let refused = pool.handle.call(beat(1, 0, "b1")).await;
+        assert_eq!(refused, Err(StoreError::Down));
+        let arbiter = Arbiter::new();
+        pool.handle.launch(&arbiter.handle());
+        pool.handle.launch(&arbiter.handle());
+        assert!(pool.handle.call(beat(1, 0, "b1")).await.is_ok());
+    });
+}
+
+#[test]
+fn what_is_old_enough_is_collected_as_time_passes() {
+    System::new().block_on(async {
+        let folder = new_folder();
+        let path = folder.path().join("assignments.db");
+        drop(Store::open(&path, 3).unwrap());
+        let raw = Connection::open(&path).unwrap();
+        raw.execute_batch(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<2500)
+             INSERT INTO deliveries SELECT 'd'||i,'heartbeat','',1 FROM n;
+             INSERT INTO deliveries VALUES('young','heartbeat','',1700000000);",
+        )
+        .unwrap();
+        let pool = Pool::launch(folder);
+        pool.reaches(|status| *status == StoreStatus::Ready).await;
+        let left = || -> i64 {
+            let sql = "SELECT count(*) FROM deliveries";
+            raw.query_row(sql, [], |row| row.get(0)).unwrap()
+        };
+        while left() > 1 {
+            pool.clock.advance(Duration::from_secs(61));
+            pool.handle.call(beat(9, 0, "none")).await.unwrap_err();
+        }
+        assert_eq!(left(), 1);
+    });
+}
