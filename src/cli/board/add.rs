@@ -13,7 +13,7 @@ use super::{HomeOption, now, refused};
 const AUTHOR: &str = "hermes-pool";
 
 #[derive(Debug, Args)]
-pub(super) struct AddArguments {
+pub(in crate::cli) struct AddArguments {
     /// The board.
     #[arg(value_name = "SLUG", value_parser = BoardSlug::parse)]
     slug: BoardSlug,

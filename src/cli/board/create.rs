@@ -10,7 +10,7 @@ use super::super::output::say;
 use super::{HomeOption, now, refused};
 
 #[derive(Debug, Args)]
-pub(super) struct CreateArguments {
+pub(in crate::cli) struct CreateArguments {
     /// Name of the board in paths and envelopes: 1 to 64 of a-z, 0-9, _ and -.
     #[arg(value_name = "SLUG", value_parser = BoardSlug::parse)]
     slug: BoardSlug,

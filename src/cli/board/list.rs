@@ -11,7 +11,7 @@ use super::super::table::table;
 use super::HomeOption;
 
 #[derive(Debug, Args)]
-pub(super) struct ListArguments {
+pub(in crate::cli) struct ListArguments {
     /// Print one JSON array.
     #[arg(long)]
     json: bool,

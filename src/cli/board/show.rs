@@ -12,7 +12,7 @@ use super::super::table::table;
 use super::{HomeOption, refused};
 
 #[derive(Debug, Args)]
-pub(super) struct ShowArguments {
+pub(in crate::cli) struct ShowArguments {
     /// The board.
     #[arg(value_name = "SLUG", value_parser = BoardSlug::parse)]
     slug: BoardSlug,
