@@ -1,6 +1,6 @@
 //! The program as a person calls it: arguments in, exit code and words out.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -163,6 +163,11 @@ fn every_command_explains_itself_and_the_program_its_version() {
         &["status"],
         &["check"],
         &["worker"],
+        &["board"],
+        &["board", "create"],
+        &["board", "add"],
+        &["board", "list"],
+        &["board", "show"],
     ] {
         let help = call(folder.path(), &[command, &["--help"]].concat());
         help.assert_done();
@@ -348,7 +353,7 @@ lab    read_only  5      1 s ago    1         schema\\u{1b}[2J
 PUT OFF    WORK    SINCE      TRIED  NEXT TRY  WHY
 lab/t_1/7  settle  100 s ago  3      in 9 s    busy
 
-assignments: 0 assigned, 1 running, 0 result, 0 lease_failed, 9 finalized, 0 stale
+assignments: 0 assigned, 9 finalized, 0 lease_failed, 0 result, 1 running, 0 stale
 "
     );
 }
@@ -400,6 +405,40 @@ fn a_worker_that_cannot_begin_tells_why() {
     };
     worker("https://h", "0.key").assert_fails(2, &["https://h", "http://127.0.0.1:8750"]);
     worker("http://h", "0.key").assert_fails(1, &["0.key", "No such file"]);
+}
+
+#[test]
+fn a_log_has_one_line_per_record_with_its_time_in_utc() {
+    let folder = tempfile::tempdir().unwrap();
+    call(folder.path(), &["key", "generate", "--out", "0.key"]).assert_done();
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_hermes-pool"))
+        .args([
+            "worker",
+            "--ordinal",
+            "0",
+            "--coordinator",
+            "http://127.0.0.1:9",
+        ])
+        .args(["--key-file", "0.key", "--", "true"])
+        .current_dir(folder.path())
+        .env_clear()
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(worker.stderr.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+
+    let (time, rest) = line.split_once(' ').unwrap();
+    let shape: String = time
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
+    assert_eq!(shape, "0000-00-00T00:00:00.000Z");
+    assert_eq!(rest, "INFO hermes_pool::worker worker of ordinal 0 is up\n");
 }
 
 #[test]

@@ -16,7 +16,6 @@ mod limit;
 mod operator_auth;
 mod server;
 mod shares;
-mod snapshot;
 mod unread;
 
 pub use body::read_body;
@@ -26,7 +25,3 @@ pub use limit::{Permit, RequestLimit};
 pub use operator_auth::{OperatorAuth, TokenError, bearer_token, require_token};
 pub use server::{BindError, ServerOptions, bind_both, start};
 pub use shares::{OrdinalShares, REQUESTS_PER_ORDINAL, Share};
-pub use snapshot::{
-    AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,
-    SlotView,
-};

@@ -1,13 +1,16 @@
 //! `status`: asks the running coordinator and shows its answer.
 
+mod document;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
 
 use crate::config::{Config, OperatorConfig};
-use crate::http::{BoardView, DeferralView, PoolSnapshot, PoolView, SlotView, bearer_token};
+use crate::http::bearer_token;
 
+use self::document::{BoardView, DeferralView, PoolDocument, PoolView, SlotView};
 use super::ConfigOption;
 use super::failure::Failure;
 use super::output::{one_line, say};
@@ -33,8 +36,8 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
     if arguments.json {
         return say(document.trim_end());
     }
-    let snapshot = serde_json::from_str(&document).map_err(|error| not_ours(address, error))?;
-    say(&show(&snapshot))
+    let document = serde_json::from_str(&document).map_err(|error| not_ours(address, error))?;
+    say(&show(&document))
 }
 
 /// The document of the coordinator that this configuration is for, and where it was found.
@@ -101,33 +104,31 @@ fn token_to_read(operator: &OperatorConfig) -> Result<Option<String>, Failure> {
         .map_err(Failure::failed)
 }
 
-fn show(snapshot: &PoolSnapshot) -> String {
-    let now = snapshot.pool.now;
-    let counts = &snapshot.counts;
-    let mut parts = vec![show_pool(&snapshot.pool), show_slots(&snapshot.slots, now)];
-    if !snapshot.boards.is_empty() {
-        parts.push(show_boards(&snapshot.boards, now));
+fn show(document: &PoolDocument) -> String {
+    let now = document.pool.now;
+    let mut parts = vec![show_pool(&document.pool), show_slots(&document.slots, now)];
+    if !document.boards.is_empty() {
+        parts.push(show_boards(&document.boards, now));
     }
-    if !snapshot.deferrals.is_empty() {
-        parts.push(show_deferrals(&snapshot.deferrals, now));
+    if !document.deferrals.is_empty() {
+        parts.push(show_deferrals(&document.deferrals, now));
     }
-    parts.push(format!(
-        "assignments: {} assigned, {} running, {} result, {} lease_failed, {} finalized, {} stale",
-        counts.assigned,
-        counts.running,
-        counts.result,
-        counts.lease_failed,
-        counts.finalized,
-        counts.stale
-    ));
+    let counts: Vec<String> = document
+        .counts
+        .iter()
+        .map(|(state, count)| format!("{count} {}", one_line(state)))
+        .collect();
+    if !counts.is_empty() {
+        parts.push(format!("assignments: {}", counts.join(", ")));
+    }
     parts.join("\n\n")
 }
 
 fn show_pool(pool: &PoolView) -> String {
     let mut line = format!(
         "pool {} (version {}), {} slots, up {}: ",
-        pool.id,
-        pool.version,
+        one_line(&pool.id),
+        one_line(&pool.version),
         pool.slots,
         span(pool.now - pool.started_at)
     );
@@ -152,7 +153,7 @@ fn show_slots(slots: &[SlotView], now: f64) -> String {
             };
             [
                 slot.ordinal.to_string(),
-                word(slot.state),
+                slot.state.clone(),
                 run,
                 slot.attempt
                     .map_or_else(|| NONE.to_owned(), |attempt| attempt.to_string()),
@@ -182,7 +183,7 @@ fn show_boards(boards: &[BoardView], now: f64) -> String {
         .map(|board| {
             [
                 board.slug.clone(),
-                word(board.state),
+                board.state.clone(),
                 board.ready.to_string(),
                 moment(board.last_pass, now),
                 board.restarts.to_string(),
@@ -218,14 +219,6 @@ fn show_deferrals(deferrals: &[DeferralView], now: f64) -> String {
 
 /// What stands where there is nothing.
 const NONE: &str = "-";
-
-/// A state as the document spells it.
-fn word(state: impl serde::Serialize) -> String {
-    match serde_json::to_value(state) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => NONE.to_owned(),
-    }
-}
 
 /// A point in time as seen from `now`.
 fn moment(time: Option<f64>, now: f64) -> String {
