@@ -7,14 +7,14 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::actors::{Pool, PoolSettings};
-use crate::board::hermes::{HermesBoards, HomeValues, Settings};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::http::{OperatorAuth, Servers, ServersOptions, bind_both};
 
 use super::failure::Failure;
+use super::home::boards;
 use super::output::say;
-use super::{ConfigOption, logging};
+use super::{ConfigOption, logging, process_environment};
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArguments {
@@ -38,30 +38,6 @@ pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     System::new().block_on(work)
 }
 
-/// The boards that the configuration names.
-pub(super) fn boards(config: &Config) -> Result<HermesBoards, Failure> {
-    let root = home_values(config).resolve().map_err(|error| {
-        Failure::Usage(format!(
-            "boards.hermes_home: {error}, or set boards.hermes_home"
-        ))
-    })?;
-    Ok(HermesBoards::new(root, Settings::default()))
-}
-
-/// Hermes' own variables; the configured home stands for the first of them.
-fn home_values(config: &Config) -> HomeValues {
-    let configured = config
-        .boards
-        .hermes_home
-        .as_ref()
-        .map(|home| home.clone().into_os_string());
-    HomeValues {
-        kanban_home: configured.or_else(|| std::env::var_os("HERMES_KANBAN_HOME")),
-        hermes_home: std::env::var_os("HERMES_HOME"),
-        user_home: std::env::home_dir(),
-    }
-}
-
 /// What a pool is started with.
 pub(super) fn pool_settings(config: &Config) -> PoolSettings {
     PoolSettings {
@@ -81,7 +57,8 @@ pub(super) fn pool_settings(config: &Config) -> PoolSettings {
 }
 
 fn start_pool(config: &Config) -> Result<Pool, Failure> {
-    let host = Arc::new(boards(config)?);
+    let home = config.boards.hermes_home.as_deref();
+    let host = Arc::new(boards(home, &process_environment())?);
     Pool::start(pool_settings(config), Arc::new(SystemClock::new()), host).map_err(Failure::failed)
 }
 
