@@ -13,6 +13,7 @@ use super::roster::Roster;
 use super::settle::EndingPolicy;
 use super::store::StoreHandle;
 use super::supervise::Link;
+use super::view::BoardState;
 use crate::board::{Board, BoardError, BoardHost};
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, ClaimLock, Lane, LeasePolicy, Timestamp};
@@ -31,8 +32,8 @@ pub struct BoardStatus {
 /// What is wrong with a board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoardProblem {
-    /// `gone`, `unreadable` or `read_only`.
-    pub state: &'static str,
+    /// What the operator API shows.
+    pub state: BoardState,
     /// Why, for people.
     pub reason: String,
 }
@@ -42,9 +43,9 @@ impl BoardProblem {
     #[must_use]
     pub fn of(error: &VisitError) -> Option<Self> {
         let state = match error {
-            VisitError::Board(BoardError::Gone(_)) => "gone",
-            VisitError::Board(BoardError::ReadOnly(_)) => "read_only",
-            other if other.is_of_the_board() => "unreadable",
+            VisitError::Board(BoardError::Gone(_)) => BoardState::Gone,
+            VisitError::Board(BoardError::ReadOnly(_)) => BoardState::ReadOnly,
+            other if other.is_of_the_board() => BoardState::Unreadable,
             _ => return None,
         };
         Some(Self {

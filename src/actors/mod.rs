@@ -43,6 +43,7 @@ mod snapshot;
 mod state_dir;
 pub mod store;
 pub mod supervise;
+mod view;
 
 pub use board_parts::{BoardParts, BoardProblem, BoardStatus};
 pub use board_thread::{BoardHandle, VisitError};
@@ -60,5 +61,8 @@ pub use reconcile::PassReport;
 pub use reconciler::{Reconciler, RunPass, Wake};
 pub use reply::{DeliveryError, Reply, ReplyStatus};
 pub use roster::{Grant, Granted, Presence, Roster, TakeAny};
-pub use snapshot::{BoardView, DeferralView, PoolView, SlotView, Snapshot};
 pub use state_dir::StateDirError;
+pub use view::{
+    AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,
+    SlotView,
+};

@@ -2,7 +2,7 @@
 //!
 //! Deliberately absent: boards and stores. The Reconciler carries what is decided here.
 
-use crate::board::Ending;
+use crate::board::{Ending, mark};
 use crate::domain::{
     Binding, ExpectedEnding, FailCause, Fence, PoolId, SELF_FENCE_SECONDS, Timestamp,
 };
@@ -31,32 +31,9 @@ pub(super) enum UnusableResult {
 }
 
 impl EndingPolicy {
-    /// The mark that a completion of ours leaves in the run's metadata.
-    #[must_use]
-    pub(super) fn mark(&self, binding: &Binding) -> Json {
-        Json::object([
-            (
-                "assignment",
-                Json::from(format!(
-                    "{}/{}/{}",
-                    binding.key, binding.ordinal, binding.attempt
-                )),
-            ),
-            ("fence", Json::from(self.fence.as_str())),
-            ("id", Json::from(self.pool.as_str())),
-        ])
-    }
-
-    /// How a board's adapter tells the mark back: its assignment and its fence.
-    #[must_use]
-    pub(super) fn mark_text(&self, binding: &Binding) -> String {
-        format!(
-            "{}/{}/{}@{}",
-            binding.key,
-            binding.ordinal,
-            binding.attempt,
-            self.fence.as_str()
-        )
+    /// What the mark of a completion names, beside the fence.
+    fn marked(binding: &Binding) -> String {
+        format!("{}/{}/{}", binding.key, binding.ordinal, binding.attempt)
     }
 
     /// How a result ends its run. A dependency without an open parent would bounce back at once, so a person is asked.
@@ -73,12 +50,15 @@ impl EndingPolicy {
                 result,
                 metadata,
             } => {
-                let mut metadata = metadata.unwrap_or_default();
-                metadata.insert("pool", self.mark(binding));
+                let metadata = metadata.unwrap_or_default();
                 Ending::Complete {
                     summary: unless_blank(summary),
                     result: unless_blank(result),
-                    metadata: Json::Object(metadata),
+                    metadata: Json::Object(mark::put(
+                        metadata,
+                        &Self::marked(binding),
+                        self.fence.as_str(),
+                    )),
                 }
             }
             WorkerResult::Blocked { reason, kind } => Ending::Block {
@@ -127,7 +107,7 @@ impl EndingPolicy {
     pub(super) fn expected(&self, binding: &Binding, ending: &Ending) -> ExpectedEnding {
         match ending {
             Ending::Complete { .. } => ExpectedEnding::Completed {
-                mark: self.mark_text(binding),
+                mark: mark::text(&Self::marked(binding), self.fence.as_str()),
             },
             Ending::Block { reason, .. } => ExpectedEnding::Blocked {
                 reason: reason.clone(),
@@ -286,7 +266,10 @@ mod tests {
         };
         assert_eq!((summary, result.as_deref()), (None, Some("ok")));
         assert_eq!(metadata.get("n").and_then(Json::as_i64), Some(1));
-        assert_eq!(metadata.get("pool"), Some(&policy().mark(&binding())));
+        assert_eq!(
+            mark::find(&metadata).as_deref(),
+            Some("lab/t_1/7/0/1@ffffffff")
+        );
     }
 
     #[test]

@@ -3,103 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering as Atomic;
 
-use serde::Serialize;
-
 use super::boards::BoardActors;
 use super::ledger::{Deferral, Item};
 use super::metrics::Gauges;
 use super::pool::Pool;
-use crate::domain::{Ordinal, StateName};
+use super::roster::Presence;
+use super::view::{
+    AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,
+    SlotView,
+};
+use crate::domain::{Ordinal, StateName, Timestamp};
 use crate::store::{Record, StoreError};
-
-/// The pool at one moment. Times are seconds since the epoch.
-#[derive(Clone, Debug, Serialize)]
-#[expect(
-    missing_docs,
-    reason = "the names of the operator API say what each field is"
-)]
-pub struct Snapshot {
-    pub pool: PoolView,
-    pub slots: Vec<SlotView>,
-    pub boards: Vec<BoardView>,
-    pub deferrals: Vec<DeferralView>,
-    /// Assignments by state, those that are over included.
-    pub counts: BTreeMap<String, i64>,
-}
-
-/// The pool itself.
-#[derive(Clone, Debug, Serialize)]
-#[expect(
-    missing_docs,
-    reason = "the names of the operator API say what each field is"
-)]
-pub struct PoolView {
-    pub id: String,
-    pub version: &'static str,
-    pub slots: u16,
-    pub ready: bool,
-    pub draining: bool,
-    pub reasons: Vec<String>,
-    pub started_at: f64,
-    pub now: f64,
-}
-
-/// One slot.
-#[derive(Clone, Debug, Serialize)]
-#[expect(
-    missing_docs,
-    reason = "the names of the operator API say what each field is"
-)]
-pub struct SlotView {
-    pub ordinal: u16,
-    /// `assigned`, `running`, `result`, or without a run `waiting`, `idle` (seen within one lease) or `absent`.
-    pub state: &'static str,
-    pub board: Option<String>,
-    pub task: Option<String>,
-    pub run: Option<String>,
-    pub attempt: Option<i64>,
-    pub lease_until: Option<f64>,
-    pub last_seen: Option<f64>,
-    pub restarts: u64,
-}
-
-/// One board.
-#[derive(Clone, Debug, Serialize)]
-#[expect(
-    missing_docs,
-    reason = "the names of the operator API say what each field is"
-)]
-pub struct BoardView {
-    pub slug: String,
-    /// `ok`, `gone`, `unreadable`, `read_only`, or `closed` when no new work is claimed there.
-    pub state: &'static str,
-    pub reason: Option<String>,
-    pub last_pass: Option<f64>,
-    pub ready: usize,
-    pub restarts: u64,
-}
-
-/// One piece of work that is put off.
-#[derive(Clone, Debug, Serialize)]
-#[expect(
-    missing_docs,
-    reason = "the names of the operator API say what each field is"
-)]
-pub struct DeferralView {
-    pub scope: String,
-    pub what: &'static str,
-    pub why: String,
-    pub since: f64,
-    pub times: u64,
-    pub next_try: Option<f64>,
-}
 
 impl Pool {
     /// One look at the whole pool.
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
-    pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+    pub async fn snapshot(&self) -> Result<PoolSnapshot, StoreError> {
         let (live, counts) = self
             .readers()
             .read(|reader| Ok((reader.live()?, reader.counts()?)))
@@ -110,10 +31,10 @@ impl Pool {
             .map(|record| (record.assignment.binding().ordinal, record))
             .collect();
         let reasons = self.reasons();
-        Ok(Snapshot {
+        Ok(PoolSnapshot {
             pool: PoolView {
                 id: self.settings().id.as_str().to_owned(),
-                version: env!("CARGO_PKG_VERSION"),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
                 slots: self.settings().slots,
                 ready: reasons.is_empty(),
                 draining: self.is_draining(),
@@ -129,7 +50,7 @@ impl Pool {
                 .into_iter()
                 .map(deferral_view)
                 .collect(),
-            counts: counts.into_iter().collect(),
+            counts: count_states(&counts),
         })
     }
 
@@ -141,12 +62,7 @@ impl Pool {
             let presence = slot.presence();
             SlotView {
                 ordinal: ordinal.0,
-                state: match record {
-                    Some(record) => record.assignment.state().as_str(),
-                    None if presence.is_waiting() => "waiting",
-                    None if presence.is_alive(now, lease_seconds) => "idle",
-                    None => "absent",
-                },
+                state: slot_state(record, presence, now, lease_seconds),
                 board: binding.map(|binding| binding.key.board.as_str().to_owned()),
                 task: binding.map(|binding| binding.key.task.as_str().to_owned()),
                 run: binding.map(|binding| binding.key.run.as_str().to_owned()),
@@ -164,34 +80,70 @@ impl Pool {
     /// What is true at the moment, as numbers.
     pub async fn gauges(&self) -> Gauges {
         let snapshot = self.snapshot().await.ok();
-        let tally = |names: Vec<&'static str>| {
-            let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
-            for name in names {
-                *counts.entry(name).or_default() += 1;
-            }
-            counts.into_iter().collect::<Vec<_>>()
-        };
         let Some(snapshot) = snapshot else {
             return Gauges {
                 deferrals: self.ledger().len() as u64,
                 ..Gauges::default()
             };
         };
-        let assignments = StateName::ALL.map(|state| {
-            let count = snapshot
-                .counts
-                .get(state.as_str())
-                .copied()
-                .unwrap_or_default();
-            (state.as_str(), u64::try_from(count).unwrap_or_default())
-        });
+        let counts = snapshot.counts;
         Gauges {
-            assignments: assignments.to_vec(),
-            slots: tally(snapshot.slots.iter().map(|slot| slot.state).collect()),
-            boards: tally(snapshot.boards.iter().map(|board| board.state).collect()),
+            assignments: vec![
+                ("assigned", counts.assigned),
+                ("running", counts.running),
+                ("result", counts.result),
+                ("lease_failed", counts.lease_failed),
+                ("finalized", counts.finalized),
+                ("stale", counts.stale),
+            ],
+            slots: tally(snapshot.slots.iter().map(|slot| slot.state.as_str())),
+            boards: tally(snapshot.boards.iter().map(|board| board.state.as_str())),
             deferrals: snapshot.deferrals.len() as u64,
             ready: snapshot.pool.ready,
         }
+    }
+}
+
+fn tally(names: impl Iterator<Item = &'static str>) -> Vec<(&'static str, u64)> {
+    let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts.into_iter().collect()
+}
+
+/// Counts by state; a state that is none is reported where its row is read.
+fn count_states(counts: &[(String, i64)]) -> AssignmentCounts {
+    let of = |state: StateName| {
+        let count = counts
+            .iter()
+            .find(|(name, _)| name == state.as_str())
+            .map_or(0, |(_, count)| *count);
+        u64::try_from(count).unwrap_or_default()
+    };
+    AssignmentCounts {
+        assigned: of(StateName::Assigned),
+        running: of(StateName::Running),
+        result: of(StateName::Result),
+        lease_failed: of(StateName::LeaseFailed),
+        finalized: of(StateName::Finalized),
+        stale: of(StateName::Stale),
+    }
+}
+
+fn slot_state(
+    record: Option<&Record>,
+    presence: &Presence,
+    now: Timestamp,
+    lease_seconds: f64,
+) -> SlotState {
+    match record.map(|record| record.assignment.state()) {
+        Some(StateName::Running) => SlotState::Running,
+        Some(StateName::Result) => SlotState::Result,
+        Some(_) => SlotState::Assigned,
+        None if presence.is_waiting() => SlotState::Waiting,
+        None if presence.is_alive(now, lease_seconds) => SlotState::Idle,
+        None => SlotState::Absent,
     }
 }
 
@@ -200,13 +152,17 @@ fn board_view(board: &BoardActors) -> BoardView {
     let open = board.parts.open.load(Atomic::Relaxed);
     BoardView {
         slug: board.parts.slug.as_str().to_owned(),
-        state: status
-            .problem
-            .as_ref()
-            .map_or(if open { "ok" } else { "closed" }, |problem| problem.state),
+        state: status.problem.as_ref().map_or(
+            if open {
+                BoardState::Ok
+            } else {
+                BoardState::Closed
+            },
+            |problem| problem.state,
+        ),
         reason: status.problem.map(|problem| problem.reason),
         last_pass: status.last_pass.map(|at| at.0),
-        ready: status.ready,
+        ready: status.ready as u64,
         restarts: board.reconciler.restarts() + board.dispatcher.restarts(),
     }
 }
@@ -214,7 +170,7 @@ fn board_view(board: &BoardActors) -> BoardView {
 fn deferral_view((item, entry): (Item, Deferral)) -> DeferralView {
     DeferralView {
         scope: item.scope,
-        what: item.what,
+        what: item.what.to_owned(),
         why: entry.why,
         since: entry.since.0,
         times: entry.times,

@@ -1,6 +1,6 @@
 //! The [`StoreActor`]: alone on its arbiter, which it may block, and the only writer of the store.
 //!
-//! Each message queues its operation. The first of a group also sends the actor a [`Flush`], which comes after everything
+//! Each message queues its operation. The first of a group also sends the actor a `Flush`, which comes after everything
 //! that was waiting by then, and commits all of it at once; what arrives during that commit forms the next group. That is
 //! the whole mechanism. Replies leave after the commit.
 //!

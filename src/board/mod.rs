@@ -9,6 +9,7 @@
 //! `None`/`false` and is never evidence; a board that cannot be read is an error and never a fate.
 
 pub mod hermes;
+pub mod mark;
 
 use crate::domain::{
     Anchor, BoardSlug, ClaimLock, Fate, Landing, Lane, Receipt, RunId, RunRef, TaskId,

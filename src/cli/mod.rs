@@ -11,6 +11,7 @@ mod home;
 mod key;
 mod logging;
 mod output;
+mod serve;
 mod status;
 mod table;
 mod worker;
@@ -41,6 +42,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the coordinator.
+    Serve(serve::ServeArguments),
     /// Make a pool key, or the key of one worker.
     #[command(subcommand, arg_required_else_help = false)]
     Key(key::KeyCommand),
@@ -99,6 +102,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
+        Command::Serve(arguments) => serve::run(&arguments)?,
         Command::Key(command) => key::run(&command)?,
         Command::Board(command) => board::run(&command)?,
         Command::Status(arguments) => status::run(&arguments)?,

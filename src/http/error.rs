@@ -43,6 +43,9 @@ pub enum HttpError {
         /// The methods it is served under, as the `Allow` header lists them.
         allow: &'static str,
     },
+    /// A query of an operator endpoint is none.
+    #[error("the query is invalid: after is board/task/run, limit is a number")]
+    BadQuery,
     /// The operator's bearer token is missing or another one.
     #[error("the operator's bearer token is required")]
     TokenRequired,
@@ -75,6 +78,7 @@ impl HttpError {
             Self::Timeout => "timeout",
             Self::NotFound => "not_found",
             Self::MethodNotAllowed { .. } => "method_not_allowed",
+            Self::BadQuery => "invalid_query",
             Self::TokenRequired => "token_required",
             Self::Overloaded => "overloaded",
             Self::Unavailable => "unavailable",
@@ -104,7 +108,7 @@ impl ResponseError for HttpError {
     fn status_code(&self) -> StatusCode {
         match self {
             Self::Protocol { error, .. } => protocol_status(error),
-            Self::EmptyBody | Self::IncompleteBody => StatusCode::BAD_REQUEST,
+            Self::EmptyBody | Self::IncompleteBody | Self::BadQuery => StatusCode::BAD_REQUEST,
             Self::OversizedBody => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Timeout => StatusCode::REQUEST_TIMEOUT,
             Self::NotFound => StatusCode::NOT_FOUND,

@@ -46,7 +46,7 @@ impl Pool {
     async fn reaches(&self, wanted: impl Fn(&StoreStatus) -> bool) -> StoreStatus {
         let mut status = self.handle.watch();
         let reached = tokio::time::timeout(Duration::from_secs(20), status.wait_for(wanted));
-        reached.await.expect("in time").unwrap().clone()
+        reached.await.unwrap().unwrap().clone()
     }
 }
 

@@ -71,7 +71,14 @@ pub(super) fn brief(
         why: "there is no such task".to_owned(),
     })?;
     let context = Page::new(visit, zone).render(&card, recent)?;
+    let lane = card
+        .assignee
+        .as_deref()
+        .unwrap_or_default()
+        .trim()
+        .to_lowercase();
     Ok(Brief {
+        lane,
         body: card.body.as_deref().map(|body| cap(body, BODY_CHARACTERS)),
         title: card.title,
         priority: card.priority,

@@ -6,8 +6,9 @@
 use rusqlite::{OptionalExtension, Row};
 
 use super::connection::Visit;
-use super::{mark, row, text};
-use crate::board::{Anchor, BoardError};
+use super::{row, text};
+use crate::board::{BoardError, mark};
+use crate::domain::Anchor;
 use crate::domain::{ClaimLock, EndedRun, Fate, Landing, Outcome};
 
 /// What a board shows of a task and one of its runs.
@@ -191,7 +192,7 @@ fn run_row(visit: &Visit<'_>, run: i64) -> Result<Option<RunRow>, BoardError> {
             started_at: row::integer(found, "started_at"),
             summary: row::text(found, "summary"),
             error: row::text(found, "error"),
-            mark: metadata.and_then(mark::find).map(str::to_owned),
+            mark: metadata.and_then(mark::find),
             by_lock: metadata
                 .and_then(|metadata| metadata.get("claimer")?.as_str())
                 .map(str::to_owned),

@@ -30,7 +30,6 @@ mod evidence;
 mod fail;
 mod features;
 mod keep;
-pub mod mark;
 mod operations;
 mod promote;
 mod ready;
@@ -49,8 +48,8 @@ use jiff::tz::TimeZone;
 
 use self::connection::BoardFile;
 use self::recent::RecentWork;
-use super::{Anchor, Board, BoardError, Brief, Claimed, Ended, Ending, Listing, RunRef};
-use crate::domain::{BoardSlug, ClaimLock, Fate, Lane, Receipt, RunId, TaskId};
+use super::{Board, BoardError, BoardHost, Brief, Claimed, Ended, Ending, Found, Listing};
+use crate::domain::{Anchor, BoardSlug, ClaimLock, Fate, Lane, Receipt, RunId, RunRef, TaskId};
 
 pub use self::claim::NewClaim;
 pub use self::complete::Completion;
@@ -163,6 +162,24 @@ impl HermesBoards {
 /// Whether a lane is the name of one of these profiles; `default` always is.
 fn is_profile(profiles: &Path, lane: &str) -> bool {
     lane == "default" || (!lane.contains('/') && profiles.join(lane).is_dir())
+}
+
+impl BoardHost for HermesBoards {
+    fn list(&self) -> Result<Vec<Found>, BoardError> {
+        Ok(self
+            .serving()?
+            .into_iter()
+            .map(|entry| entry.found)
+            .collect())
+    }
+
+    fn open(&self, slug: &BoardSlug) -> Result<Box<dyn Board>, BoardError> {
+        Ok(Box::new(Self::open(self, slug)?))
+    }
+
+    fn root_identity(&self) -> Option<(u64, u64)> {
+        discovery::root_identity(&self.root).ok()
+    }
 }
 
 /// One opened board.

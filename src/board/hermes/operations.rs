@@ -9,7 +9,7 @@ use super::{
     TaskLine, Waiting, block, cards, claim, comment, complete, context, create, evidence, keep,
     promote, ready, release, show,
 };
-use crate::board::Anchor;
+use crate::domain::Anchor;
 use crate::domain::{Landing, Lane};
 use crate::protocol::BlockKind;
 

@@ -12,10 +12,18 @@ pub fn put(mut metadata: Object, assignment: &str, fence: &str) -> Object {
     metadata
 }
 
-/// The assignment that the mark names, if there is a mark.
+/// The mark as one text, to compare it.
 #[must_use]
-pub fn find(metadata: &Json) -> Option<&str> {
-    metadata.get("pool")?.get("assignment")?.as_str()
+pub fn text(assignment: &str, fence: &str) -> String {
+    format!("{assignment}@{fence}")
+}
+
+/// The mark in metadata as one text, if there is one.
+#[must_use]
+pub fn find(metadata: &Json) -> Option<String> {
+    let mark = metadata.get("pool")?;
+    let member = |key| mark.get(key).and_then(Json::as_str);
+    Some(text(member("assignment")?, member("fence")?))
 }
 
 #[cfg(test)]
@@ -25,7 +33,7 @@ mod tests {
     #[test]
     fn a_mark_is_found_where_it_was_put() {
         let metadata = Json::Object(put(Object::new(), "lab/t_00000001/7", "ffffffff"));
-        assert_eq!(find(&metadata), Some("lab/t_00000001/7"));
+        assert_eq!(find(&metadata), Some(text("lab/t_00000001/7", "ffffffff")));
         assert_eq!(find(&Json::from("pool")), None);
     }
 }

@@ -1,16 +1,14 @@
 //! `status`: asks the running coordinator and shows its answer.
 
-mod document;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
 
+use crate::actors::{BoardView, DeferralView, PoolSnapshot, PoolView, SlotView};
 use crate::config::{Config, OperatorConfig};
 use crate::http::bearer_token;
 
-use self::document::{BoardView, DeferralView, PoolDocument, PoolView, SlotView};
 use super::ConfigOption;
 use super::failure::Failure;
 use super::output::{one_line, say};
@@ -36,8 +34,8 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
     if arguments.json {
         return say(document.trim_end());
     }
-    let document = serde_json::from_str(&document).map_err(|error| not_ours(address, error))?;
-    say(&show(&document))
+    let snapshot = serde_json::from_str(&document).map_err(|error| not_ours(address, error))?;
+    say(&show(&snapshot))
 }
 
 /// The document of the coordinator that this configuration is for, and where it was found.
@@ -104,31 +102,33 @@ fn token_to_read(operator: &OperatorConfig) -> Result<Option<String>, Failure> {
         .map_err(Failure::failed)
 }
 
-fn show(document: &PoolDocument) -> String {
-    let now = document.pool.now;
-    let mut parts = vec![show_pool(&document.pool), show_slots(&document.slots, now)];
-    if !document.boards.is_empty() {
-        parts.push(show_boards(&document.boards, now));
+fn show(snapshot: &PoolSnapshot) -> String {
+    let now = snapshot.pool.now;
+    let counts = &snapshot.counts;
+    let mut parts = vec![show_pool(&snapshot.pool), show_slots(&snapshot.slots, now)];
+    if !snapshot.boards.is_empty() {
+        parts.push(show_boards(&snapshot.boards, now));
     }
-    if !document.deferrals.is_empty() {
-        parts.push(show_deferrals(&document.deferrals, now));
+    if !snapshot.deferrals.is_empty() {
+        parts.push(show_deferrals(&snapshot.deferrals, now));
     }
-    let counts: Vec<String> = document
-        .counts
-        .iter()
-        .map(|(state, count)| format!("{count} {}", one_line(state)))
-        .collect();
-    if !counts.is_empty() {
-        parts.push(format!("assignments: {}", counts.join(", ")));
-    }
+    parts.push(format!(
+        "assignments: {} assigned, {} running, {} result, {} lease_failed, {} finalized, {} stale",
+        counts.assigned,
+        counts.running,
+        counts.result,
+        counts.lease_failed,
+        counts.finalized,
+        counts.stale
+    ));
     parts.join("\n\n")
 }
 
 fn show_pool(pool: &PoolView) -> String {
     let mut line = format!(
         "pool {} (version {}), {} slots, up {}: ",
-        one_line(&pool.id),
-        one_line(&pool.version),
+        pool.id,
+        pool.version,
         pool.slots,
         span(pool.now - pool.started_at)
     );
@@ -153,7 +153,7 @@ fn show_slots(slots: &[SlotView], now: f64) -> String {
             };
             [
                 slot.ordinal.to_string(),
-                slot.state.clone(),
+                word(slot.state),
                 run,
                 slot.attempt
                     .map_or_else(|| NONE.to_owned(), |attempt| attempt.to_string()),
@@ -183,7 +183,7 @@ fn show_boards(boards: &[BoardView], now: f64) -> String {
         .map(|board| {
             [
                 board.slug.clone(),
-                board.state.clone(),
+                word(board.state),
                 board.ready.to_string(),
                 moment(board.last_pass, now),
                 board.restarts.to_string(),
@@ -219,6 +219,14 @@ fn show_deferrals(deferrals: &[DeferralView], now: f64) -> String {
 
 /// What stands where there is nothing.
 const NONE: &str = "-";
+
+/// A state as the document spells it.
+fn word(state: impl serde::Serialize) -> String {
+    match serde_json::to_value(state) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => NONE.to_owned(),
+    }
+}
 
 /// A point in time as seen from `now`.
 fn moment(time: Option<f64>, now: f64) -> String {

@@ -1,0 +1,110 @@
+//! `serve`: the coordinator.
+
+use std::sync::Arc;
+
+use actix::System;
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::actors::{Pool, PoolSettings};
+use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::http::{OperatorAuth, Servers, ServersOptions, bind_both};
+
+use super::failure::Failure;
+use super::home::boards;
+use super::output::say;
+use super::{ConfigOption, logging, process_environment};
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArguments {
+    #[command(flatten)]
+    config: ConfigOption,
+    /// Bind nothing: go through every board once, print a summary, and end.
+    #[arg(long)]
+    once: bool,
+}
+
+pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    let config = arguments.config.load()?;
+    logging::start();
+    let work = async {
+        if arguments.once {
+            once(&config).await
+        } else {
+            serve(&config).await
+        }
+    };
+    System::new().block_on(work)
+}
+
+/// What a pool is started with.
+pub(super) fn pool_settings(config: &Config) -> PoolSettings {
+    PoolSettings {
+        id: config.pool.id.clone(),
+        slots: config.pool.slots,
+        policy: config.pool.lease,
+        state_dir: config.pool.state_dir.clone(),
+        key_file: config.pool.key_file.clone(),
+        lanes: config.boards.lanes.clone(),
+        include: config.boards.include.clone(),
+        poll: config.boards.poll_interval,
+        failure_limit: config.boards.failure_limit,
+        interval_seconds: config.maintenance.interval.as_secs_f64(),
+        retention_seconds: u32::try_from(config.maintenance.retention.as_secs())
+            .unwrap_or(u32::MAX),
+    }
+}
+
+fn start_pool(config: &Config) -> Result<Pool, Failure> {
+    let home = config.boards.hermes_home.as_deref();
+    let host = Arc::new(boards(home, &process_environment())?);
+    Pool::start(pool_settings(config), Arc::new(SystemClock::new()), host).map_err(Failure::failed)
+}
+
+async fn once(config: &Config) -> Result<(), Failure> {
+    let pool = start_pool(config)?;
+    let report = pool.run_once().await;
+    pool.stop();
+    let line = serde_json::to_string(&report).map_err(Failure::failed)?;
+    say(&line)
+}
+
+async fn serve(config: &Config) -> Result<(), Failure> {
+    // The ports come first: whoever has them is the one that serves.
+    let listeners = bind_both(config.http.bind, config.operator.bind).map_err(Failure::failed)?;
+    let pool = start_pool(config)?;
+    let auth = OperatorAuth::open(&config.operator.token_file, config.operator.bind)
+        .map_err(Failure::failed)?;
+    let options = ServersOptions {
+        max_requests: config.http.max_requests,
+        client_timeout: config.http.client_timeout,
+        threads: std::thread::available_parallelism().map_or(2, usize::from),
+    };
+    let servers = Servers::start(&pool, listeners, auth, &options).map_err(Failure::failed)?;
+    log::info!(
+        "event=serving pool={} slots={} workers={} operators={}",
+        config.pool.id.as_str(),
+        config.pool.slots,
+        servers.worker_address,
+        servers.operator_address
+    );
+    stop_signal().await.map_err(Failure::failed)?;
+    log::info!("event=stopping");
+    servers.stop().await;
+    log::info!("event=stopped");
+    Ok(())
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn stop_signal() -> std::io::Result<()> {
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

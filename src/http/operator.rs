@@ -1,0 +1,186 @@
+//! The endpoints of the operators: health, readiness, metrics, one look at the pool, its assignments, a page.
+//!
+//! All of them only read.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::http::header::ContentType;
+use actix_web::middleware::from_fn;
+use actix_web::web::{self, Data, Query, ServiceConfig};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::error::{HttpError, only};
+use super::operator_auth::{OperatorAuth, require_token};
+use crate::actors::Pool;
+use crate::domain::{BoardSlug, RunId, RunKey, TaskId};
+use crate::store::{Record, StoreError};
+
+/// The text format that Prometheus asks for.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Assignments on one page, unless asked otherwise.
+const PAGE_DEFAULT: u32 = 100;
+/// Assignments on one page at most.
+const PAGE_LIMIT: u32 = 1000;
+/// The page for people.
+const PAGE: &str = include_str!("page.html");
+
+/// Adds the operator endpoints.
+pub fn operator_routes(
+    pool: Pool,
+    auth: OperatorAuth,
+) -> impl Fn(&mut ServiceConfig) + Clone + Send + 'static {
+    move |config| {
+        let auth = auth.clone();
+        config.app_data(Data::new(pool.clone()));
+        config.service(
+            web::resource("/healthz")
+                .get(health)
+                .default_service(only("GET")),
+        );
+        config.service(
+            web::scope("")
+                .wrap(from_fn(move |request, next| {
+                    require_token(auth.clone(), request, next)
+                }))
+                .service(web::resource("/").get(page).default_service(only("GET")))
+                .service(
+                    web::resource("/readyz")
+                        .get(readiness)
+                        .default_service(only("GET")),
+                )
+                .service(
+                    web::resource("/metrics")
+                        .get(metrics)
+                        .default_service(only("GET")),
+                )
+                .service(
+                    web::resource("/api/v1/pool")
+                        .get(snapshot)
+                        .default_service(only("GET")),
+                )
+                .service(
+                    web::resource("/api/v1/assignments")
+                        .get(assignments)
+                        .default_service(only("GET")),
+                ),
+        );
+    }
+}
+
+async fn health() -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "status": "ok" }))
+}
+
+async fn readiness(pool: Data<Pool>) -> HttpResponse {
+    let reasons = pool.reasons();
+    let status = if reasons.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    HttpResponse::build(status).json(json!({ "ready": reasons.is_empty(), "reasons": reasons }))
+}
+
+async fn metrics(pool: Data<Pool>) -> Result<HttpResponse, HttpError> {
+    let gauges = pool.gauges().await;
+    let text = pool
+        .metrics()
+        .render(&gauges)
+        .map_err(|_| HttpError::Internal)?;
+    Ok(HttpResponse::Ok().content_type(METRICS_TYPE).body(text))
+}
+
+async fn snapshot(pool: Data<Pool>) -> Result<HttpResponse, HttpError> {
+    let snapshot = pool.snapshot().await.map_err(|error| unreadable(&error))?;
+    Ok(HttpResponse::Ok().json(snapshot))
+}
+
+async fn page() -> HttpResponse {
+    HttpResponse::Ok()
+        .content_type(ContentType::html())
+        .body(PAGE)
+}
+
+/// Which assignments are asked for: those after a key, in its order.
+#[derive(Debug, Deserialize)]
+struct PageQuery {
+    after: Option<String>,
+    limit: Option<u32>,
+}
+
+/// One assignment, as operators see it. Times are seconds since the epoch.
+#[derive(Debug, Serialize)]
+struct AssignmentView {
+    board: String,
+    task: String,
+    run: String,
+    ordinal: u16,
+    attempt: i64,
+    state: &'static str,
+    cause: Option<&'static str>,
+    lease_until: Option<f64>,
+    last_heartbeat: Option<f64>,
+    created_at: f64,
+    updated_at: f64,
+}
+
+impl AssignmentView {
+    fn of(record: &Record) -> Self {
+        let binding = record.assignment.binding();
+        Self {
+            board: binding.key.board.as_str().to_owned(),
+            task: binding.key.task.as_str().to_owned(),
+            run: binding.key.run.as_str().to_owned(),
+            ordinal: binding.ordinal.0,
+            attempt: binding.attempt.0,
+            state: record.assignment.state().as_str(),
+            cause: record.claim.cause.map(|cause| cause.as_str()),
+            lease_until: Some(record.lease_until.0).filter(|time| *time > 0.0),
+            last_heartbeat: Some(record.last_heartbeat.0).filter(|time| *time > 0.0),
+            created_at: record.created_at.0,
+            updated_at: record.updated_at.0,
+        }
+    }
+}
+
+async fn assignments(pool: Data<Pool>, query: Query<PageQuery>) -> Result<HttpResponse, HttpError> {
+    let after = match query.after.as_deref() {
+        None => None,
+        Some(text) => Some(parse_key(text).ok_or(HttpError::BadQuery)?),
+    };
+    let limit = query.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_LIMIT);
+    let rows = pool
+        .readers()
+        .read(move |reader| reader.page(after.as_ref(), limit))
+        .await;
+    let rows = rows.map_err(|error| unreadable(&error))?;
+    let full = rows.len() == limit as usize;
+    let (mut views, mut illegal) = (Vec::new(), Vec::new());
+    for row in rows {
+        match row {
+            Ok(record) => views.push(AssignmentView::of(&record)),
+            Err(row) => illegal.push(row.to_string()),
+        }
+    }
+    let next = views
+        .last()
+        .filter(|_| full)
+        .map(|view| format!("{}/{}/{}", view.board, view.task, view.run));
+    Ok(HttpResponse::Ok().json(json!({ "assignments": views, "illegal": illegal, "next": next })))
+}
+
+/// A run as `board/task/run`.
+fn parse_key(text: &str) -> Option<RunKey> {
+    let mut parts = text.splitn(3, '/');
+    Some(RunKey {
+        board: BoardSlug::parse(parts.next()?).ok()?,
+        task: TaskId::parse(parts.next()?).ok()?,
+        run: RunId::parse(parts.next()?).ok()?,
+    })
+}
+
+fn unreadable(error: &StoreError) -> HttpError {
+    log::warn!("the store could not be read for an operator: {error}");
+    HttpError::Unavailable
+}
