@@ -353,7 +353,7 @@ lab    read_only  5      1 s ago    1         schema\\u{1b}[2J
 PUT OFF    WORK    SINCE      TRIED  NEXT TRY  WHY
 lab/t_1/7  settle  100 s ago  3      in 9 s    busy
 
-assignments: 0 assigned, 9 finalized, 0 lease_failed, 0 result, 1 running, 0 stale
+assignments: 0 assigned, 1 running, 0 result, 0 lease_failed, 9 finalized, 0 stale
 "
     );
 }
