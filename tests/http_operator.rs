@@ -23,8 +23,13 @@ fn ask(address: SocketAddr, method: &str, path: &str, token: Option<&str>) -> St
     answer
 }
 
+#[derive(serde::Deserialize)]
+struct Number {
+    number: u8,
+}
+
 #[test]
-fn on_loopback_everybody_reads_and_only_the_token_changes_something() {
+fn on_loopback_everybody_reads_only_the_token_changes_and_every_refusal_is_json() {
     let folder = tempfile::tempdir().unwrap();
     let token_file = folder.path().join("operator.token");
     let any = "127.0.0.1:0".parse().unwrap();
@@ -46,7 +51,9 @@ fn on_loopback_everybody_reads_and_only_the_token_changes_something() {
                 let both = web::resource("/thing")
                     .get(|| async { HttpResponse::Ok().body("read") })
                     .post(|| async { HttpResponse::Ok().body("changed") });
-                config.service(web::scope("").wrap(gate).service(both));
+                let number = |query: web::Query<Number>| async move { query.number.to_string() };
+                let count = web::resource("/count").get(number);
+                config.service(web::scope("").wrap(gate).service(both).service(count));
             });
             let server = server.unwrap();
             sender.send(server.handle()).unwrap();
@@ -76,6 +83,16 @@ fn on_loopback_everybody_reads_and_only_the_token_changes_something() {
         absent.contains(r#"{"error":{"code":"not_found""#),
         "{absent}"
     );
+
+    assert!(ask(address, "GET", "/count?number=7", None).ends_with("\r\n\r\n7"));
+    for query in ["/count", "/count?number=x", "/count?number=%ff"] {
+        let refused = ask(address, "GET", query, None);
+        assert!(refused.starts_with("HTTP/1.1 400 "), "{refused}");
+        assert!(
+            refused.contains(r#"{"error":{"code":"invalid_query""#),
+            "{refused}"
+        );
+    }
 
     drop(handle.stop(true));
     thread.join().unwrap();
