@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::board::hermes::{HermesBoards, HomeValues, Settings};
 use crate::config::Environment;
+use crate::faults::Faults;
 
 use super::failure::Failure;
 
@@ -11,6 +12,7 @@ use super::failure::Failure;
 pub(super) fn boards(
     configured: Option<&Path>,
     environment: &Environment,
+    faults: Faults,
 ) -> Result<HermesBoards, Failure> {
     let values = HomeValues {
         kanban_home: configured
@@ -23,5 +25,9 @@ pub(super) fn boards(
             .map(Into::into),
     };
     let root = values.resolve().map_err(Failure::failed)?;
-    Ok(HermesBoards::new(root, Settings::default()))
+    let settings = Settings {
+        faults,
+        ..Settings::default()
+    };
+    Ok(HermesBoards::new(root, settings))
 }

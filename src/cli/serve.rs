@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::actors::{Pool, PoolSettings};
 use crate::clock::SystemClock;
 use crate::config::Config;
+use crate::faults::{FAULTS_VARIABLE, Faults};
 use crate::http::{OperatorAuth, Servers, ServersOptions, bind_both};
 
 use super::failure::Failure;
@@ -39,7 +40,7 @@ pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 }
 
 /// What a pool is started with.
-pub(super) fn pool_settings(config: &Config) -> PoolSettings {
+pub(super) fn pool_settings(config: &Config, faults: Faults) -> PoolSettings {
     PoolSettings {
         id: config.pool.id.clone(),
         slots: config.pool.slots,
@@ -53,13 +54,26 @@ pub(super) fn pool_settings(config: &Config) -> PoolSettings {
         interval_seconds: config.maintenance.interval.as_secs_f64(),
         retention_seconds: u32::try_from(config.maintenance.retention.as_secs())
             .unwrap_or(u32::MAX),
+        faults,
     }
 }
 
+/// The tests' door, armed by a variable that no operator sets.
+fn faults() -> Result<Faults, Failure> {
+    let list = std::env::var(FAULTS_VARIABLE).unwrap_or_default();
+    Faults::parse(&list).map_err(|error| Failure::Usage(error.to_string()))
+}
+
 fn start_pool(config: &Config) -> Result<Pool, Failure> {
+    let faults = faults()?;
     let home = config.boards.hermes_home.as_deref();
-    let host = Arc::new(boards(home, &process_environment())?);
-    Pool::start(pool_settings(config), Arc::new(SystemClock::new()), host).map_err(Failure::failed)
+    let host = Arc::new(boards(home, &process_environment(), faults.clone())?);
+    Pool::start(
+        pool_settings(config, faults),
+        Arc::new(SystemClock::new()),
+        host,
+    )
+    .map_err(Failure::failed)
 }
 
 async fn once(config: &Config) -> Result<(), Failure> {

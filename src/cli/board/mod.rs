@@ -13,6 +13,7 @@ use crate::board::BoardError;
 use crate::board::hermes::{HermesBoard, HermesBoards};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::BoardSlug;
+use crate::faults::Faults;
 
 use super::failure::Failure;
 use super::{ConfigOption, home, process_environment};
@@ -45,7 +46,11 @@ impl HomeOption {
             Some(home) => Some(home.clone()),
             None => self.config.load()?.boards.hermes_home,
         };
-        home::boards(configured.as_deref(), &process_environment())
+        home::boards(
+            configured.as_deref(),
+            &process_environment(),
+            Faults::default(),
+        )
     }
 
     fn open(&self, slug: &BoardSlug) -> Result<HermesBoard, Failure> {
