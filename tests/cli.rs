@@ -163,6 +163,7 @@ fn every_command_explains_itself_and_the_program_its_version() {
         &["status"],
         &["check"],
         &["worker"],
+        &["serve"],
         &["board"],
         &["board", "create"],
         &["board", "add"],

@@ -8,6 +8,7 @@ use crate::board::hermes::HermesBoards;
 use crate::board::{Board, BoardError, Found};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Problem};
+use crate::faults::Faults;
 use crate::http::bearer_token;
 use crate::protocol::read_key;
 use crate::store::{FileProblem, Reader, StoreError};
@@ -30,7 +31,11 @@ pub(super) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
     problems.extend(check_key(&config));
     problems.extend(check_token(&config));
     problems.extend(check_store(&config));
-    let boards = home::boards(config.boards.hermes_home.as_deref(), &process_environment())?;
+    let boards = home::boards(
+        config.boards.hermes_home.as_deref(),
+        &process_environment(),
+        Faults::default(),
+    )?;
     let served = check_boards(&config, &boards, &mut problems);
     if problems.is_empty() {
         let source = config
