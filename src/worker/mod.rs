@@ -312,25 +312,29 @@ impl Worker {
         loop {
             let Undelivered { binding, payload } = undelivered.clone();
             let answer = self.ask(LAST_WORDS, move |client| client.submit(&binding, &payload));
-            let asked_for = match answer {
+            let no_answer = match answer {
                 Some(Ok(answer)) => return self.delivered(undelivered, &answer),
-                Some(Err(no_answer)) => {
-                    warn!("{}: result: {no_answer}", Named(&undelivered.binding));
-                    no_answer.retry_after()
-                }
-                None => None,
+                Some(Err(no_answer)) => no_answer,
+                None => return self.leave_undelivered(undelivered),
             };
-            let wait = backoff.next(asked_for, fastrand::f64());
+            warn!("{}: result: {no_answer}", Named(&undelivered.binding));
+            let wait = backoff.next(no_answer.retry_after(), fastrand::f64());
             if self.stop.wait(wait) {
                 let now = Moment::now();
                 if now >= *give_up_at.get_or_insert(now + LAST_WORDS) {
-                    let path = self.outbox.path().display();
-                    warn!("the result stays in {path} until the worker is started again");
-                    return;
+                    return self.leave_undelivered(undelivered);
                 }
-                thread::sleep(wait.min(Duration::from_secs(1)));
+                thread::sleep(wait.min(LAST_WORDS / 5));
             }
         }
+    }
+
+    fn leave_undelivered(&self, undelivered: &Undelivered) {
+        warn!(
+            "{}: the result stays in {} until the worker is started again",
+            Named(&undelivered.binding),
+            self.outbox.path().display()
+        );
     }
 
     fn delivered(&self, undelivered: &Undelivered, answer: &Answer) {
