@@ -20,12 +20,12 @@ mod limits;
 mod payload;
 mod wire;
 
-pub use canonical::{canonical_json, payload_digest};
+pub use canonical::{canonical_json, canonical_text, payload_digest};
 pub use digest::Digest;
 pub use document::write_document;
 pub use envelope::{
-    Binding, CanonicalPayload, Envelope, Kind, envelope_ordinal, sign_canonical_payload,
-    sign_envelope, verify_envelope,
+    Binding, CanonicalPayload, Envelope, Kind, envelope_ordinal, largest_payload_bytes,
+    sign_canonical_payload, sign_envelope, verify_envelope,
 };
 pub use error::ProtocolError;
 pub use json::{Integer, Json, Object, Text, parse_json};
@@ -38,6 +38,6 @@ pub use limits::{
 };
 pub use payload::{
     Ack, AssignedTask, AssignmentPayload, BlockKind, HeartbeatReport, PayloadError, PollRequest,
-    RunLimits, WorkerResult, WorkspaceSpec,
+    RunLimits, UnknownBlockKind, WorkerResult, WorkspaceSpec,
 };
 pub use wire::parse_wire;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-pub use sign::{CanonicalPayload, sign_canonical_payload, sign_envelope};
+pub use sign::{CanonicalPayload, largest_payload_bytes, sign_canonical_payload, sign_envelope};
 pub use verify::{envelope_ordinal, verify_envelope};
 
 use super::digest::Digest;

@@ -14,7 +14,12 @@ use crate::protocol::digest::{Digest, hex};
 use crate::protocol::error::ProtocolError;
 use crate::protocol::json::{Json, Layout, write_json, write_string};
 use crate::protocol::key::Key;
-use crate::protocol::limits::{MAX_ENVELOPE_LIFETIME_SECONDS, MAX_WIRE_BYTES, PROTOCOL_VERSION};
+use crate::protocol::limits::{
+    MAX_ENVELOPE_LIFETIME_SECONDS, MAX_IDENTIFIER_BYTES, MAX_WIRE_BYTES, PROTOCOL_VERSION,
+};
+
+/// The member `signature`, from the comma before it.
+const SIGNATURE_MEMBER_BYTES: usize = 79;
 
 /// Room for an envelope with a small payload.
 const USUAL_ENVELOPE_BYTES: usize = 512;
@@ -34,7 +39,8 @@ pub struct CanonicalPayload<'a> {
 /// identifier, or with an empty one, a random one is made.
 ///
 /// The limit on the size is the reference's and counts all but the signature: an envelope that
-/// passes with fewer than 79 bytes to spare is refused by whoever verifies it.
+/// passes with fewer than 79 bytes to spare is refused by whoever verifies it; see
+/// [`largest_payload_bytes`].
 ///
 /// # Errors
 /// Those of [`canonical_json`](crate::protocol::canonical_json) for the payload;
@@ -108,20 +114,7 @@ fn finish(
     binding: &Binding,
     digest: &Digest,
 ) -> Result<Vec<u8>, ProtocolError> {
-    put(
-        &mut text,
-        format_args!(r#","payload_digest":"{digest}","run_id":"#),
-    );
-    write_string(&mut text, &binding.run_id);
-
-    // The signature stands between these two and covers both.
-    let mut rest = String::from(r#","task_id":"#);
-    write_string(&mut rest, &binding.task_id);
-    let ordinal = binding.worker_ordinal;
-    put(
-        &mut rest,
-        format_args!(r#","version":{PROTOCOL_VERSION},"worker_ordinal":{ordinal}}}"#),
-    );
+    let rest = write_after_payload(&mut text, binding, digest);
     if text.len() + rest.len() > MAX_WIRE_BYTES {
         return Err(ProtocolError::ExceedsWireLimit);
     }
@@ -134,7 +127,97 @@ fn finish(
     Ok(text.into_bytes())
 }
 
+/// Writes on to where the signature belongs, and returns what follows it.
+fn write_after_payload(text: &mut String, binding: &Binding, digest: &Digest) -> String {
+    put(
+        text,
+        format_args!(r#","payload_digest":"{digest}","run_id":"#),
+    );
+    write_string(text, &binding.run_id);
+    let mut rest = String::from(r#","task_id":"#);
+    write_string(&mut rest, &binding.task_id);
+    let ordinal = binding.worker_ordinal;
+    put(
+        &mut rest,
+        format_args!(r#","version":{PROTOCOL_VERSION},"worker_ordinal":{ordinal}}}"#),
+    );
+    rest
+}
+
+/// How long a canonical payload may be so that its envelope is taken at the other end, signature
+/// included, at any time, under any delivery identifier and in any attempt that fits 64 bits.
+pub fn largest_payload_bytes(kind: Kind, binding: &Binding) -> usize {
+    let widest = Binding {
+        attempt: i64::MAX.into(),
+        ..binding.clone()
+    };
+    let delivery_id = "x".repeat(MAX_IDENTIFIER_BYTES);
+    let mut text = begin(kind, &widest, i64::MAX, 1, Some(&delivery_id));
+    let rest = write_after_payload(&mut text, &widest, &Digest::of(b""));
+    MAX_WIRE_BYTES.saturating_sub(text.len() + rest.len() + SIGNATURE_MEMBER_BYTES)
+}
+
 /// Appends formatted text; writing into a string cannot fail.
 fn put(text: &mut String, formatted: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(formatted);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{parse_wire, verify_envelope};
+
+    const NOW: i64 = 1_700_000_000;
+
+    fn binding() -> Binding {
+        Binding {
+            board: "metis".to_owned(),
+            task_id: "t_1a2b3c4d".to_owned(),
+            run_id: "23".to_owned(),
+            worker_ordinal: 4_711,
+            attempt: i64::MAX.into(),
+        }
+    }
+
+    fn verifies(payload_bytes: usize) -> bool {
+        let key = Key::from_bytes(b"any".to_vec());
+        let payload = Json::from("x".repeat(payload_bytes - 2));
+        let delivery_id = "d".repeat(MAX_IDENTIFIER_BYTES);
+        let signed = sign_envelope(
+            &key,
+            Kind::Assignment,
+            &binding(),
+            &payload,
+            NOW,
+            120,
+            Some(&delivery_id),
+        );
+        let message = parse_wire(&signed.unwrap());
+        message
+            .and_then(|message| verify_envelope(&key, message, None, NOW, 10_000))
+            .is_ok()
+    }
+
+    #[test]
+    fn the_largest_payload_is_taken_at_the_other_end() {
+        let largest = largest_payload_bytes(Kind::Assignment, &binding());
+        assert!(verifies(largest));
+        // Until the clock has 19 digits, two times of 10 digits leave 18 bytes unused.
+        assert!(verifies(largest + 18));
+        assert!(!verifies(largest + 19));
+    }
+
+    #[test]
+    fn without_a_delivery_identifier_every_message_gets_its_own() {
+        let key = Key::from_bytes(b"any".to_vec());
+        let sign = |given| {
+            let payload = Json::Null;
+            sign_envelope(&key, Kind::Poll, &binding(), &payload, NOW, 120, given).unwrap()
+        };
+        assert_ne!(sign(None), sign(None));
+        assert_ne!(sign(Some("")), sign(Some("")));
+        assert_eq!(sign(Some("d-1")), sign(Some("d-1")));
+        let message = parse_wire(&sign(None)).unwrap();
+        assert!(verify_envelope(&key, message, Some(Kind::Poll), NOW, 10_000).is_ok());
+    }
 }

@@ -256,3 +256,56 @@ fn check_times(issued_at: &Integer, expires_at: &Integer, now: i64) -> Result<()
         Err(ProtocolError::InvalidLifetime)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_decides_which_ordinals_there_are() {
+        let message = |ordinal: i64| Json::object([("worker_ordinal", ordinal.into())]);
+        for (ordinal, slots, expected) in [
+            (0, 1, Ok(0)),
+            (1, 1, Err(ProtocolError::OutsidePool)),
+            (9_999, 10_000, Ok(9_999)),
+            (10_000, 10_000, Err(ProtocolError::OutsidePool)),
+            (-1, 10_000, Err(ProtocolError::OutsidePool)),
+            (65_536, 10_000, Err(ProtocolError::OutsidePool)),
+        ] {
+            assert_eq!(envelope_ordinal(&message(ordinal), slots), expected);
+        }
+    }
+
+    #[test]
+    fn times_of_any_size_are_judged_without_overflow() {
+        let time = |digits: &str| Integer::parse(digits).unwrap();
+        let huge = "9".repeat(100);
+        let minus_huge = format!("-{huge}");
+        for (issued_at, expires_at, now, expected) in [
+            ("100", "400", 100, Ok(())),
+            ("100", "401", 100, Err(ProtocolError::InvalidLifetime)),
+            ("130", "131", 100, Ok(())),
+            ("131", "132", 100, Err(ProtocolError::OutsideWindow)),
+            ("69", "70", 100, Ok(())),
+            ("68", "69", 100, Err(ProtocolError::OutsideWindow)),
+            ("100", "100", 100, Err(ProtocolError::InvalidLifetime)),
+            (&minus_huge, &huge, 0, Err(ProtocolError::InvalidLifetime)),
+            (&huge, &huge, i64::MAX, Err(ProtocolError::OutsideWindow)),
+            (
+                "0",
+                &minus_huge,
+                i64::MIN,
+                Err(ProtocolError::OutsideWindow),
+            ),
+            (
+                "9223372036854775807",
+                "9223372036854775808",
+                i64::MAX,
+                Ok(()),
+            ),
+        ] {
+            let outcome = check_times(&time(issued_at), &time(expires_at), now);
+            assert_eq!(outcome, expected, "{issued_at} {expires_at} {now}");
+        }
+    }
+}

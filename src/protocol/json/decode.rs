@@ -98,7 +98,7 @@ mod tests {
         for (bytes, encoding) in [
             (&b""[..], Encoding::Utf8),
             (b"\0", Encoding::Utf8),
-            (b"\01", Encoding::Utf16(Big)),
+            (b"\0a", Encoding::Utf16(Big)),
             (b"1\0", Encoding::Utf16(Little)),
             (b"\0\0", Encoding::Utf16(Big)),
             (b"\0{}", Encoding::Utf8),

@@ -2,7 +2,6 @@
 //!
 //! The encoder keeps its own stack and refuses the nesting that the parser refuses.
 
-use std::collections::btree_map;
 use std::fmt::Write;
 use std::slice;
 
@@ -24,16 +23,16 @@ pub(crate) enum Layout {
 
 /// A container with members that are not written yet.
 struct Open<'a> {
-    members: Members<'a>,
+    rest: Rest<'a>,
     is_first: bool,
 }
 
-enum Members<'a> {
+enum Rest<'a> {
     Array(slice::Iter<'a, Json>),
-    Object(btree_map::Iter<'a, Text, Json>),
+    Object(slice::Iter<'a, (Text, Json)>),
 }
 
-impl<'a> Members<'a> {
+impl<'a> Rest<'a> {
     /// The next value, with its key where there are keys.
     fn next(&mut self) -> Option<(Option<&'a Text>, &'a Json)> {
         match self {
@@ -64,13 +63,13 @@ pub(crate) fn write_json(
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut current = value;
     loop {
-        if let Some(members) = write_scalar_or_enter(out, current, layout)? {
+        if let Some(rest) = write_scalar_or_enter(out, current, layout)? {
             if outer + open.len() >= MAX_NESTING {
                 return Err(ProtocolError::Malformed);
             }
-            out.push(members.brackets().0);
+            out.push(rest.brackets().0);
             open.push(Open {
-                members,
+                rest,
                 is_first: true,
             });
         }
@@ -79,7 +78,7 @@ pub(crate) fn write_json(
             let Some(container) = open.last_mut() else {
                 return Ok(());
             };
-            if let Some((key, value)) = container.members.next() {
+            if let Some((key, value)) = container.rest.next() {
                 if !std::mem::replace(&mut container.is_first, false) {
                     out.push(',');
                 }
@@ -92,7 +91,7 @@ pub(crate) fn write_json(
             if !container.is_first {
                 break_line(out, layout, depth - 1);
             }
-            out.push(container.members.brackets().1);
+            out.push(container.rest.brackets().1);
             open.pop();
         };
     }
@@ -102,7 +101,7 @@ fn write_scalar_or_enter<'a>(
     out: &mut String,
     value: &'a Json,
     layout: Layout,
-) -> Result<Option<Members<'a>>> {
+) -> Result<Option<Rest<'a>>> {
     match value {
         Json::Null => out.push_str("null"),
         Json::Bool(true) => out.push_str("true"),
@@ -113,8 +112,8 @@ fn write_scalar_or_enter<'a>(
         }
         Json::Float(number) => write_float(out, *number),
         Json::String(text) => write_text(out, text, layout)?,
-        Json::Array(items) => return Ok(Some(Members::Array(items.iter()))),
-        Json::Object(members) => return Ok(Some(Members::Object(members.iter()))),
+        Json::Array(items) => return Ok(Some(Rest::Array(items.iter()))),
+        Json::Object(members) => return Ok(Some(Rest::Object(members.iter()))),
     }
     Ok(None)
 }

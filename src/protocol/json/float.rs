@@ -19,7 +19,7 @@ pub(crate) fn write_float(out: &mut String, number: f64) {
         out.push_str("Infinity");
         return;
     }
-    let shortest = format!("{:e}", number.abs());
+    let shortest = shortest_digits(number.abs());
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..16).contains(&exponent) {
@@ -28,6 +28,29 @@ pub(crate) fn write_float(out: &mut String, number: f64) {
         let sign = if exponent < 0 { '-' } else { '+' };
         // Writing into a string cannot fail.
         let _ = write!(out, "{mantissa}e{sign}{:02}", exponent.unsigned_abs());
+    }
+}
+
+/// Two spellings of fewer digits are too far apart to be the same number both.
+const FEWEST_DIGITS_OF_A_TIE: usize = 16;
+
+/// The fewest digits that read back as the number, in scientific notation.
+///
+/// Where two spellings of that length are equally close, the reference takes the one whose last
+/// digit is even, while the standard library's shortest form takes the larger one. Its form of a
+/// given length rounds to even; at powers of two that form may belong to another number.
+fn shortest_digits(number: f64) -> String {
+    let shortest = format!("{number:e}");
+    // Of the characters before the exponent one is the point.
+    let digits = shortest.find('e').map_or(0, |characters| characters - 1);
+    if digits < FEWEST_DIGITS_OF_A_TIE {
+        return shortest;
+    }
+    let rounded = format!("{number:.*e}", digits - 1);
+    if rounded.parse() == Ok(number) {
+        rounded
+    } else {
+        shortest
     }
 }
 
@@ -87,6 +110,10 @@ mod tests {
             (1.234_567_8e22, "1.2345678e+22"),
             (1.5e300, "1.5e+300"),
             (5e-324, "5e-324"),
+            (1_634_495_266_782_192.0 + 0.25, "1634495266782192.2"),
+            (1_634_495_266_782_192.0 + 0.75, "1634495266782192.8"),
+            (f64::powi(2.0, -25), "2.9802322387695312e-08"),
+            (f64::powi(2.0, -44), "5.684341886080802e-14"),
             (f64::MAX, "1.7976931348623157e+308"),
             (f64::NAN, "NaN"),
             (-f64::NAN, "NaN"),

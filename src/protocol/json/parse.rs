@@ -42,7 +42,7 @@ struct Parser<'a> {
 enum Open {
     Array(Vec<Json>),
     /// The members so far, and the key of the one being read.
-    Object(Object, Text),
+    Object(Vec<(Text, Json)>, Text),
 }
 
 /// What stands at the beginning of a value.
@@ -55,8 +55,7 @@ impl Parser<'_> {
     fn document(&mut self) -> Result<Json> {
         let mut open: Vec<Open> = Vec::new();
         loop {
-            match self.begin_value()? {
-                Begun::Container(_) if open.len() >= MAX_NESTING => return Err(MALFORMED),
+            match self.begin_value(open.len())? {
                 Begun::Container(container) => open.push(container),
                 Begun::Whole(value) => {
                     if let Some(document) = self.close_value(&mut open, value)? {
@@ -84,15 +83,15 @@ impl Parser<'_> {
                     Json::Array(items)
                 }
                 (Open::Object(mut members, key), b',') => {
-                    members.insert(key, value);
+                    members.push((key, value));
                     self.skip_whitespace();
                     let key = self.key()?;
                     open.push(Open::Object(members, key));
                     return Ok(None);
                 }
                 (Open::Object(mut members, key), b'}') => {
-                    members.insert(key, value);
-                    Json::Object(members)
+                    members.push((key, value));
+                    Json::object(members)
                 }
                 _ => return Err(MALFORMED),
             };
@@ -100,9 +99,11 @@ impl Parser<'_> {
         Ok(Some(value))
     }
 
-    fn begin_value(&mut self) -> Result<Begun> {
+    /// Reads a scalar or an empty container as a whole, and of any other container the beginning.
+    fn begin_value(&mut self, depth: usize) -> Result<Begun> {
         self.skip_whitespace();
         let whole = match self.peek().ok_or(MALFORMED)? {
+            b'[' | b'{' if depth >= MAX_NESTING => return Err(MALFORMED),
             b'[' => return self.begin_array(),
             b'{' => return self.begin_object(),
             b'"' => {
@@ -135,7 +136,7 @@ impl Parser<'_> {
             return Ok(Begun::Whole(Json::Object(Object::new())));
         }
         let key = self.key()?;
-        Ok(Begun::Container(Open::Object(Object::new(), key)))
+        Ok(Begun::Container(Open::Object(Vec::new(), key)))
     }
 
     /// A key and the colon behind it.
@@ -166,25 +167,23 @@ impl Parser<'_> {
         if negative && self.peek() == Some(b'I') {
             return self.literal("Infinity", Json::Float(f64::NEG_INFINITY));
         }
-        self.digits()?;
-        let mut float = false;
+        // Nothing that may follow a number begins with a digit, so a second digit is refused there.
+        if !self.take(b'0') {
+            self.digits()?;
+        }
+        let mut is_float = false;
         if self.take(b'.') {
-            float = true;
+            is_float = true;
             self.digits()?;
         }
         if self.take(b'e') || self.take(b'E') {
-            float = true;
-            let _signed = self.take(b'+') || self.take(b'-');
+            is_float = true;
+            let _sign = self.take(b'+') || self.take(b'-');
             self.digits()?;
         }
         let spelling = self.bytes.get(start..self.position).unwrap_or_default();
         let spelling = str::from_utf8(spelling).map_err(|_| MALFORMED)?;
-        if float {
-            // A leading zero is refused for integers by their type; floats have to be looked at.
-            let whole = spelling.strip_prefix('-').unwrap_or(spelling).as_bytes();
-            if matches!(whole, [b'0', b'0'..=b'9', ..]) {
-                return Err(MALFORMED);
-            }
+        if is_float {
             spelling.parse().map(Json::Float).map_err(|_| MALFORMED)
         } else {
             Integer::parse(spelling).map(Json::Int).ok_or(MALFORMED)

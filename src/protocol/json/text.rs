@@ -4,7 +4,6 @@
 //! take. In this form the order of bytes is the order of code points, and two surrogates written
 //! one by one stay different from the character that such a pair means in UTF-16.
 
-use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -121,13 +120,6 @@ impl Ord for Text {
 impl PartialOrd for Text {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-/// Lets a map of texts be searched without building a [`Text`]; the order is the same.
-impl Borrow<[u8]> for Text {
-    fn borrow(&self) -> &[u8] {
-        self.as_bytes()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The value of a JSON document, as exact as the reference's.
 
-use std::collections::{BTreeMap, btree_map};
+use std::slice;
 
 use super::{Integer, Text};
 
@@ -8,7 +8,7 @@ use super::{Integer, Text};
 ///
 /// Other than the usual value types it keeps integers of any size, tells `1` from `1.0`, and takes
 /// `NaN`, the infinities and lone surrogates. The parser bounds the nesting, so that whatever came
-/// over the wire can be cloned, compared and dropped on a small stack.
+/// over the wire can be cloned, compared and dropped on the stack of any usual thread.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json {
     /// `null`
@@ -28,8 +28,11 @@ pub enum Json {
 }
 
 /// The members of a JSON object, sorted by the code points of their keys.
+///
+/// A sorted vector and not a tree: objects are small, are mostly made in one go, and a tree's code
+/// for copying and dropping takes much more stack for each level of nesting.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Object(BTreeMap<Text, Json>);
+pub struct Object(Vec<(Text, Json)>);
 
 impl Json {
     /// An object with these members; the last of equal keys wins.
@@ -91,22 +94,40 @@ impl Object {
 
     /// The value of this key.
     pub fn get(&self, key: &str) -> Option<&Json> {
-        self.0.get(key.as_bytes())
+        let index = self.find(key.as_bytes()).ok()?;
+        self.0.get(index).map(|(_, value)| value)
     }
 
-    /// Sets the value of this key and returns the one it had.
+    /// Sets the value of this key and returns the one it had. To make a large object, collect it.
     pub fn insert(&mut self, key: impl Into<Text>, value: Json) -> Option<Json> {
-        self.0.insert(key.into(), value)
+        let key = key.into();
+        match self.find(key.as_bytes()) {
+            Ok(index) => {
+                let (_, old) = self.0.get_mut(index)?;
+                Some(std::mem::replace(old, value))
+            }
+            Err(index) => {
+                self.0.insert(index, (key, value));
+                None
+            }
+        }
     }
 
     /// Takes the value of this key out.
     pub fn remove(&mut self, key: &str) -> Option<Json> {
-        self.0.remove(key.as_bytes())
+        let index = self.find(key.as_bytes()).ok()?;
+        Some(self.0.remove(index).1)
     }
 
     /// All members in the order of their keys.
-    pub fn iter(&self) -> btree_map::Iter<'_, Text, Json> {
+    pub fn iter(&self) -> slice::Iter<'_, (Text, Json)> {
         self.0.iter()
+    }
+
+    /// Where the key stands, or where it would.
+    fn find(&self, key: &[u8]) -> Result<usize, usize> {
+        self.0
+            .binary_search_by(|(text, _)| text.as_bytes().cmp(key))
     }
 
     /// How many members there are.
@@ -121,8 +142,8 @@ impl Object {
 }
 
 impl<'a> IntoIterator for &'a Object {
-    type Item = (&'a Text, &'a Json);
-    type IntoIter = btree_map::Iter<'a, Text, Json>;
+    type Item = &'a (Text, Json);
+    type IntoIter = slice::Iter<'a, (Text, Json)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
@@ -130,9 +151,20 @@ impl<'a> IntoIterator for &'a Object {
 }
 
 impl<K: Into<Text>> FromIterator<(K, Json)> for Object {
+    /// The last of equal keys wins.
     fn from_iter<I: IntoIterator<Item = (K, Json)>>(members: I) -> Self {
         let members = members.into_iter();
-        Self(members.map(|(key, value)| (key.into(), value)).collect())
+        let mut members: Vec<_> = members.map(|(key, value)| (key.into(), value)).collect();
+        // The sort keeps equal keys in the order they came in.
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        members.dedup_by(|later, earlier| {
+            let is_same = later.0 == earlier.0;
+            if is_same {
+                std::mem::swap(later, earlier);
+            }
+            is_same
+        });
+        Self(members)
     }
 }
 

@@ -13,4 +13,4 @@ pub use ack::Ack;
 pub use assignment::{AssignedTask, AssignmentPayload, RunLimits, WorkspaceSpec};
 pub use fields::PayloadError;
 pub use requests::{HeartbeatReport, PollRequest};
-pub use result::{BlockKind, WorkerResult};
+pub use result::{BlockKind, UnknownBlockKind, WorkerResult};
