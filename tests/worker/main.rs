@@ -120,6 +120,10 @@ fn the_end_of_the_command_is_the_result() {
              message of 64 KiB\"}",
         ),
         (
+            "kill -9 0",
+            r#"{"outcome":"failed","reason":"the guard of the command was killed"}"#,
+        ),
+        (
             // A script that ends its own group to clean up does not end its guard.
             "trap '' TERM; kill -TERM 0; echo cleaned up",
             r#"{"metadata":{"exit_status":0},"outcome":"completed","summary":"cleaned up"}"#,
