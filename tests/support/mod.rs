@@ -19,24 +19,24 @@ use hermes_pool::protocol::{
 };
 
 /// When every test begins.
-pub const START: Timestamp = Timestamp(1_800_000_000.0);
+pub(crate) const START: Timestamp = Timestamp(1_800_000_000.0);
 /// Longest real time that a test waits for something to happen.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The lane that the tests' tasks are in.
-pub const LANE: &str = "codex-cli";
+pub(crate) const LANE: &str = "codex-cli";
 
 /// Everything that one test needs, in a folder of its own.
-pub struct Stage {
-    pub folder: tempfile::TempDir,
-    pub clock: Arc<ManualClock>,
-    pub boards: HermesBoards,
-    pub master: Key,
-    pub faults: Faults,
-    pub settings: PoolSettings,
+pub(crate) struct Stage {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) boards: HermesBoards,
+    pub(crate) master: Key,
+    pub(crate) faults: Faults,
+    pub(crate) settings: PoolSettings,
 }
 
 impl Stage {
-    pub fn new(slots: u16) -> Self {
+    pub(crate) fn new(slots: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("hermes");
         std::fs::create_dir(&home).unwrap();
@@ -73,12 +73,12 @@ impl Stage {
         }
     }
 
-    pub fn now(&self) -> i64 {
+    pub(crate) fn now(&self) -> i64 {
         self.clock.now().whole_seconds()
     }
 
     /// Makes an empty board.
-    pub fn board(&self, slug: &str) -> BoardSlug {
+    pub(crate) fn board(&self, slug: &str) -> BoardSlug {
         let slug = BoardSlug::parse(slug).unwrap();
         self.boards
             .create(&slug, &BoardDetails::default(), self.now())
@@ -87,7 +87,7 @@ impl Stage {
     }
 
     /// Adds a task for the pool's lane.
-    pub fn task(&self, board: &BoardSlug, title: &str) -> TaskId {
+    pub(crate) fn task(&self, board: &BoardSlug, title: &str) -> TaskId {
         self.add(
             board,
             NewTask {
@@ -98,7 +98,7 @@ impl Stage {
     }
 
     /// Adds a task; without an assignee it is for the pool's lane.
-    pub fn add(&self, board: &BoardSlug, mut task: NewTask) -> TaskId {
+    pub(crate) fn add(&self, board: &BoardSlug, mut task: NewTask) -> TaskId {
         task.assignee.get_or_insert_with(|| LANE.to_owned());
         let id = self
             .boards
@@ -109,7 +109,7 @@ impl Stage {
         TaskId::parse(&id).unwrap()
     }
 
-    pub fn status(&self, board: &BoardSlug, task: &TaskId) -> String {
+    pub(crate) fn status(&self, board: &BoardSlug, task: &TaskId) -> String {
         let tasks = self.boards.open(board).unwrap().tasks().unwrap();
         tasks
             .into_iter()
@@ -118,7 +118,7 @@ impl Stage {
             .status
     }
 
-    pub fn runs(&self, board: &BoardSlug, task: &TaskId) -> Vec<RunLine> {
+    pub(crate) fn runs(&self, board: &BoardSlug, task: &TaskId) -> Vec<RunLine> {
         self.boards
             .open(board)
             .unwrap()
@@ -126,7 +126,7 @@ impl Stage {
             .unwrap()
     }
 
-    pub fn events(&self, board: &BoardSlug, task: &TaskId) -> Vec<EventLine> {
+    pub(crate) fn events(&self, board: &BoardSlug, task: &TaskId) -> Vec<EventLine> {
         self.boards
             .open(board)
             .unwrap()
@@ -134,7 +134,7 @@ impl Stage {
             .unwrap()
     }
 
-    pub fn event_kinds(&self, board: &BoardSlug, task: &TaskId) -> Vec<String> {
+    pub(crate) fn event_kinds(&self, board: &BoardSlug, task: &TaskId) -> Vec<String> {
         self.events(board, task)
             .into_iter()
             .map(|event| event.kind)
@@ -142,13 +142,13 @@ impl Stage {
     }
 
     /// A connection to the board's own database, for what only a foreign hand does.
-    pub fn sql(&self, board: &BoardSlug) -> rusqlite::Connection {
+    pub(crate) fn sql(&self, board: &BoardSlug) -> rusqlite::Connection {
         let connection = rusqlite::Connection::open(self.database(board)).unwrap();
         connection.busy_timeout(Duration::from_secs(10)).unwrap();
         connection
     }
 
-    pub fn database(&self, board: &BoardSlug) -> PathBuf {
+    pub(crate) fn database(&self, board: &BoardSlug) -> PathBuf {
         self.boards
             .root()
             .join("kanban/boards")
@@ -157,7 +157,7 @@ impl Stage {
     }
 
     /// Starts the pool and waits until its boards are served.
-    pub async fn start(&self) -> Running<'_> {
+    pub(crate) async fn start(&self) -> Running<'_> {
         let pool = Pool::start(
             self.settings.clone(),
             self.clock.clone(),
@@ -177,15 +177,15 @@ impl Stage {
 }
 
 /// A running pool.
-pub struct Running<'a> {
-    pub stage: &'a Stage,
-    pub pool: Pool,
-    pub events: Listener,
+pub(crate) struct Running<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) pool: Pool,
+    pub(crate) events: Listener,
 }
 
 impl Running<'_> {
     /// Waits for an event.
-    pub async fn hear(&mut self, wanted: impl FnMut(&PoolEvent) -> bool) -> PoolEvent {
+    pub(crate) async fn hear(&mut self, wanted: impl FnMut(&PoolEvent) -> bool) -> PoolEvent {
         self.events
             .wait_for(PATIENCE, wanted)
             .await
@@ -193,17 +193,17 @@ impl Running<'_> {
     }
 
     /// Lets time pass.
-    pub fn advance(&self, seconds: f64) {
+    pub(crate) fn advance(&self, seconds: f64) {
         self.stage.clock.advance(Duration::from_secs_f64(seconds));
     }
 
     /// Has the board's Reconciler go through it once, from now.
-    pub async fn pass(&self, board: &BoardSlug) -> hermes_pool::actors::PassReport {
+    pub(crate) async fn pass(&self, board: &BoardSlug) -> hermes_pool::actors::PassReport {
         let board = self.pool.board(board).expect("the board is served");
         board.reconciler.ask(RunPass).await.unwrap().unwrap()
     }
 
-    pub fn worker(&self, ordinal: u16) -> Worker {
+    pub(crate) fn worker(&self, ordinal: u16) -> Worker {
         Worker {
             key: derive_ordinal_key(&self.stage.master, ordinal, self.stage.settings.slots)
                 .unwrap(),
@@ -214,7 +214,7 @@ impl Running<'_> {
     }
 
     /// Ends the pool as a crash would leave it: whatever is not durable is gone.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.pool.stop();
         let state_dir = self.stage.settings.state_dir.clone();
         drop(self);
@@ -229,7 +229,7 @@ impl Running<'_> {
 }
 
 /// A worker of one slot, without a network between.
-pub struct Worker {
+pub(crate) struct Worker {
     key: Key,
     ordinal: u16,
     slots: u16,
@@ -238,21 +238,21 @@ pub struct Worker {
 
 /// A run that a worker was handed.
 #[derive(Clone, Debug)]
-pub struct Job {
-    pub binding: Binding,
-    pub payload: AssignmentPayload,
-    pub payload_json: String,
+pub(crate) struct Job {
+    pub(crate) binding: Binding,
+    pub(crate) payload: AssignmentPayload,
+    pub(crate) payload_json: String,
 }
 
 /// What the pool answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub(crate) enum Answer {
     Ack(Ack),
     Refused { status: ReplyStatus, code: String },
 }
 
 impl Answer {
-    pub fn code(&self) -> &str {
+    pub(crate) fn code(&self) -> &str {
         match self {
             Self::Refused { code, .. } => code,
             Self::Ack(_) => "ok",
@@ -286,12 +286,12 @@ impl Worker {
     }
 
     /// Polls without waiting.
-    pub async fn poll(&self) -> Option<Job> {
+    pub(crate) async fn poll(&self) -> Option<Job> {
         self.poll_as(&uuid::Uuid::new_v4().to_string(), 0).await
     }
 
     /// Polls under a delivery id, waiting on the server for up to `wait_seconds`.
-    pub async fn poll_as(&self, delivery: &str, wait_seconds: i64) -> Option<Job> {
+    pub(crate) async fn poll_as(&self, delivery: &str, wait_seconds: i64) -> Option<Job> {
         let payload = Json::object([("wait_seconds", Json::from(wait_seconds))]);
         let binding = Binding::without_run(i64::from(self.ordinal));
         let reply = self.send(Kind::Poll, &binding, &payload, delivery).await;
@@ -310,7 +310,7 @@ impl Worker {
         }
     }
 
-    pub async fn heartbeat(&self, job: &Job) -> Answer {
+    pub(crate) async fn heartbeat(&self, job: &Job) -> Answer {
         self.say(
             Kind::Heartbeat,
             job,
@@ -320,7 +320,7 @@ impl Worker {
         .await
     }
 
-    pub async fn submit(&self, job: &Job, result: &str) -> Answer {
+    pub(crate) async fn submit(&self, job: &Job, result: &str) -> Answer {
         let payload = parse_json(result.as_bytes()).unwrap();
         self.say(
             Kind::Result,
@@ -331,7 +331,13 @@ impl Worker {
         .await
     }
 
-    pub async fn say(&self, kind: Kind, job: &Job, payload: &Json, delivery: &str) -> Answer {
+    pub(crate) async fn say(
+        &self,
+        kind: Kind,
+        job: &Job,
+        payload: &Json,
+        delivery: &str,
+    ) -> Answer {
         let reply = self.send(kind, &job.binding, payload, delivery).await;
         let envelope = self.open(&reply, delivery);
         assert_eq!(
