@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use hermes_pool::domain::{
-    Attempt, Binding, BoardSlug, ClaimLock, Evidence, LeasePolicy, Ordinal, Receipt, RunId, RunKey,
-    TaskId, Timestamp,
+    Anchor, Attempt, Binding, BoardSlug, ClaimLock, Evidence, LeasePolicy, Ordinal, Receipt, RunId,
+    RunKey, TaskId, Timestamp,
 };
 use hermes_pool::protocol::{self, Kind};
 use hermes_pool::store::operations::{AddAssignment, Heartbeat, Offer, Presented, SubmitResult};
-use hermes_pool::store::{Anchor, Intent, NewClaim, Operation, Reader, Store, StoreError};
+use hermes_pool::store::{Intent, NewClaim, Operation, Reader, Store, StoreError};
 use rusqlite::Connection;
 
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000.0);
