@@ -165,6 +165,12 @@ fn an_actor_that_is_gone_is_replaced_behind_the_same_handle() {
         pool.reaches(is_down).await;
         let refused = pool.handle.call(beat(1, 0, "b1")).await;
         assert_eq!(refused, Err(StoreError::Down));
+
+        let stopped = pool.arbiter.handle();
+        pool.arbiter.join().unwrap();
+        pool.handle.launch(&stopped);
+        assert_eq!(pool.handle.status(), StoreStatus::Down(StoreError::Down));
+
         let arbiter = Arbiter::new();
         pool.handle.launch(&arbiter.handle());
         pool.handle.launch(&arbiter.handle());
