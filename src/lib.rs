@@ -6,6 +6,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod domain;
+pub mod faults;
 pub mod http;
 pub mod protocol;
 pub mod store;

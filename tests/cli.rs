@@ -1,6 +1,6 @@
 //! The program as a person calls it: arguments in, exit code and words out.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -163,6 +163,12 @@ fn every_command_explains_itself_and_the_program_its_version() {
         &["status"],
         &["check"],
         &["worker"],
+        &["serve"],
+        &["board"],
+        &["board", "create"],
+        &["board", "add"],
+        &["board", "list"],
+        &["board", "show"],
     ] {
         let help = call(folder.path(), &[command, &["--help"]].concat());
         help.assert_done();
@@ -403,23 +409,215 @@ fn a_worker_that_cannot_begin_tells_why() {
 }
 
 #[test]
-fn check_tells_every_problem_and_ends_with_1() {
+fn a_log_has_one_line_per_record_with_its_time_in_utc() {
     let folder = tempfile::tempdir().unwrap();
-    call(folder.path(), &["check"]).assert_fails(
+    call(folder.path(), &["key", "generate", "--out", "0.key"]).assert_done();
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_hermes-pool"))
+        .args([
+            "worker",
+            "--ordinal",
+            "0",
+            "--coordinator",
+            "http://127.0.0.1:9",
+        ])
+        .args(["--key-file", "0.key", "--", "true"])
+        .current_dir(folder.path())
+        .env_clear()
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(worker.stderr.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+
+    let (time, rest) = line.split_once(' ').unwrap();
+    let shape: String = time
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect();
+    assert_eq!(shape, "0000-00-00T00:00:00.000Z");
+    assert_eq!(rest, "INFO hermes_pool::worker worker of ordinal 0 is up\n");
+}
+
+#[test]
+fn check_tells_every_problem_on_a_line_and_ends_with_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let check = |variables: &[(&str, &str)]| {
+        call_with(
+            path,
+            &["check"],
+            &[&[("HERMES_KANBAN_HOME", "hermes")], variables].concat(),
+        )
+    };
+    check(&[]).assert_fails(
         1,
         &["pool.key_file: ", "key generate --out", "state/pool.key"],
     );
-    let ended = call_with(
-        folder.path(),
-        &["check"],
-        &[("HERMES_POOL_POOL_SLOTS", "none")],
-    );
-    ended.assert_fails(1, &["pool.slots: ", "HERMES_POOL_POOL_SLOTS"]);
+    check(&[("HERMES_POOL_POOL_SLOTS", "none")]).assert_fails(1, &["pool.slots: "]);
 
-    call(
-        folder.path(),
-        &["key", "generate", "--out", "state/pool.key"],
+    call(path, &["key", "generate", "--out", "state/pool.key"]).assert_done();
+    let ended = check(&[]);
+    ended.assert_done();
+    assert!(
+        ended
+            .out
+            .starts_with("ok: configuration (built in), key, store, boards (0 in hermes)")
+    );
+    assert!(!path.join("state/assignments.db").exists());
+
+    board(path, &["create", "lab"]).assert_done();
+    assert!(check(&[]).out.contains("boards (1 in hermes)"));
+
+    std::fs::create_dir(path.join("hermes/kanban/boards/old")).unwrap();
+    std::fs::write(
+        path.join("hermes/kanban/boards/old/kanban.db"),
+        "no database at all, but some text",
     )
-    .assert_done();
-    call(folder.path(), &["check"]).assert_done();
+    .unwrap();
+    std::fs::create_dir_all(path.join("hermes/profiles/codex-cli")).unwrap();
+    std::fs::write(
+        path.join("state/assignments.db"),
+        "no database at all, but some text",
+    )
+    .unwrap();
+    std::fs::write(path.join("state/operator.token"), "short").unwrap();
+    let ended = check(&[("HERMES_POOL_BOARDS_INCLUDE", "lab,old,gone")]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, ""));
+    let places: Vec<&str> = ended
+        .err
+        .lines()
+        .map(|line| line.split(": ").next().unwrap())
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "operator.token_file",
+            "pool.state_dir",
+            "boards.lanes",
+            "boards.include",
+            "board old"
+        ],
+        "{}",
+        ended.err
+    );
+}
+
+/// A folder that is the home of no boards yet; every call of `board` in it looks there.
+fn board(folder: &Path, arguments: &[&str]) -> Ended {
+    let home = folder.join("hermes").to_str().unwrap().to_owned();
+    call_with(
+        folder,
+        &[&["board"], arguments].concat(),
+        &[("HERMES_KANBAN_HOME", &home)],
+    )
+}
+
+fn json_of(ended: &Ended) -> serde_json::Value {
+    ended.assert_done();
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+#[test]
+fn a_board_is_made_filled_listed_and_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let board = |arguments: &[&str]| board(folder.path(), arguments);
+    board(&["create", "lab", "--name", "The Lab"]).assert_done();
+    let added = |arguments: &[&str]| {
+        let ended = board(arguments);
+        ended.assert_done();
+        ended.out.trim_end().to_owned()
+    };
+    let parent = added(&[
+        "add",
+        "lab",
+        "--title",
+        "first",
+        "--lane",
+        "codex-cli",
+        "--priority",
+        "-2",
+    ]);
+    let child = added(&[
+        "add", "lab", "--title", "second", "--body", "b", "--parent", &parent,
+    ]);
+
+    let boards = json_of(&board(&["list", "--json"]));
+    assert_eq!(boards.as_array().unwrap().len(), 1);
+    assert_eq!(boards[0]["slug"], "lab");
+    assert_eq!(boards[0]["name"], "The Lab");
+    assert_eq!(boards[0]["archived"], false);
+    assert!(Path::new(boards[0]["database"].as_str().unwrap()).is_file());
+
+    let tasks = json_of(&board(&["show", "lab", "--json"]));
+    let find = |id: &str| {
+        let mut tasks = tasks.as_array().unwrap().iter();
+        tasks.find(|task| task["id"] == id).unwrap().clone()
+    };
+    let (first, second) = (find(&parent), find(&child));
+    assert_eq!(
+        (&first["status"], &first["lane"]),
+        (&"ready".into(), &"codex-cli".into())
+    );
+    assert_eq!(first["priority"], -2);
+    assert_eq!(second["status"], "todo");
+
+    let task = json_of(&board(&["show", "lab", &child, "--json"]));
+    assert_eq!(task["runs"], serde_json::json!([]));
+    assert_eq!(task["events"][0]["kind"], "created");
+
+    let text = board(&["show", "lab", &parent]);
+    text.assert_done();
+    for shown in [parent.as_str(), "first", "ready", "codex-cli", "created"] {
+        assert!(text.out.contains(shown), "{shown}: {text:?}");
+    }
+    let list = board(&["list"]);
+    list.assert_done();
+    assert!(list.out.contains("The Lab"));
+}
+
+#[test]
+fn boards_are_looked_for_where_the_option_or_the_configuration_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    call(path, &["board", "create", "lab", "--hermes-home", "one"]).assert_done();
+    std::fs::write(path.join("pool.toml"), "[boards]\nhermes_home = \"one\"\n").unwrap();
+    let listed = call(path, &["board", "list", "--json", "--config", "pool.toml"]);
+    assert_eq!(json_of(&listed)[0]["slug"], "lab");
+    let elsewhere = call(
+        path,
+        &[
+            "board",
+            "list",
+            "--json",
+            "--config",
+            "pool.toml",
+            "--hermes-home",
+            "two",
+        ],
+    );
+    assert_eq!(json_of(&elsewhere), serde_json::json!([]));
+    assert!(!path.join("two").exists());
+}
+
+#[test]
+fn what_a_board_refuses_is_told_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let board = |arguments: &[&str]| board(folder.path(), arguments);
+    board(&["show", "lab"]).assert_fails(1, &["no board lab", "hermes-pool board create lab"]);
+    board(&["add", "lab", "--title", "x"]).assert_fails(1, &["no board lab"]);
+    assert!(!folder.path().join("hermes").exists());
+
+    board(&["create", "lab"]).assert_done();
+    board(&["create", "lab"]).assert_fails(1, &["board lab: "]);
+    board(&["create", "La b"]).assert_fails(2, &["La b", "see hermes-pool board create --help"]);
+    board(&["add", "lab", "--title", " "]).assert_fails(1, &["board lab: ", "title"]);
+    board(&["add", "lab", "--title", "x", "--parent", "t_0"]).assert_fails(1, &["t_0"]);
+    board(&["add", "lab", "--title", "x", "--lane", "Codex"]).assert_fails(2, &["Codex"]);
+    board(&["add", "lab", "--title", "x", "--max-retries", "0"])
+        .assert_fails(2, &["--max-retries"]);
+    board(&["show", "lab", "t_0"]).assert_fails(1, &["no task t_0", "hermes-pool board show lab"]);
 }

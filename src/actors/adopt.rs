@@ -7,6 +7,7 @@ use super::payload::{Payload, build};
 use super::roster::Grant;
 use crate::board::{Board, BoardError};
 use crate::domain::{Attempt, Binding, RunKey, RunRef};
+use crate::faults::FaultPoint;
 use crate::store::operations::{AddAssignment, Added};
 use crate::store::{AddRefusal, Intent, NewClaim, StoreError};
 
@@ -72,6 +73,7 @@ pub(super) async fn add(
         ordinal: grant.ordinal(),
         attempt: Attempt::FIRST,
     };
+    parts.faults.pass(FaultPoint::PayloadBuilt);
     let added = parts
         .store
         .call(AddAssignment {
@@ -87,6 +89,7 @@ pub(super) async fn add(
         .await;
     match added {
         Ok(Added::New | Added::AlreadyThere) => {
+            parts.faults.pass(FaultPoint::AssignmentAdded);
             grant.filled();
             parts.ordinals.refresh(binding.ordinal);
             parts.events.emit(PoolEvent::Added(binding));

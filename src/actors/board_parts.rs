@@ -17,6 +17,7 @@ use super::view::BoardState;
 use crate::board::{Board, BoardError, BoardHost};
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, ClaimLock, Lane, LeasePolicy, Timestamp};
+use crate::faults::Faults;
 
 /// How a board is, for operators.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -135,6 +136,8 @@ pub struct BoardParts {
     pub draining: Arc<AtomicBool>,
     /// How the board is.
     pub status: Arc<Mutex<BoardStatus>>,
+    /// The tests' door.
+    pub faults: Faults,
 }
 
 impl BoardParts {

@@ -32,6 +32,7 @@ use super::supervise::{DownGuard, Keeper, Link};
 use crate::board::{BoardError, BoardHost, Found};
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Lane, LeasePolicy};
+use crate::faults::Faults;
 
 /// The two actors of one board, and what they share.
 #[derive(Clone)]
@@ -146,6 +147,8 @@ pub struct BoardTemplate {
     pub draining: Arc<AtomicBool>,
     /// Boards to serve; empty for all.
     pub include: Arc<[BoardSlug]>,
+    /// The tests' door.
+    pub faults: Faults,
 }
 
 /// Lists the boards now, and answers when every one that needs actors has them.
@@ -357,6 +360,7 @@ impl Boards {
             open: Arc::new(AtomicBool::new(true)),
             draining: Arc::clone(&template.draining),
             status: Arc::default(),
+            faults: template.faults.clone(),
         })
     }
 

@@ -23,6 +23,7 @@ use super::roster::{Forget, Grant, Granted, Want};
 use super::supervise::{DownGuard, Stop};
 use crate::board::{Board, Claimed, Ending, Listing, ReadyTask};
 use crate::domain::{Anchor, CLAIM_TTL_SECONDS, ClaimLock, RunRef, TaskId};
+use crate::faults::FaultPoint;
 use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, RecordIntent};
@@ -285,6 +286,7 @@ async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
         return Attempted::Failed;
     }
     parts.ledger.clear(&scope, "note the intent");
+    parts.faults.pass(FaultPoint::IntentNoted);
     let (wanted, lock) = (task.clone(), held.intent.lock.clone());
     let visit =
         move |board: &mut dyn Board, now| board.claim(&wanted, &lock, CLAIM_TTL_SECONDS, now);
@@ -329,6 +331,7 @@ fn hold(parts: &BoardParts, task: &TaskId, grant: &Grant, anchor: Anchor) -> Hel
 /// The third durable step: the assignment. A task that no worker can ever be offered is parked, its exact run only.
 async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) {
     let scope = parts.scope(run.task.as_str());
+    parts.faults.pass(FaultPoint::RunClaimed);
     match prepare(parts, run, &scope).await {
         Ok(Prepared::Payload(payload)) => match add(parts, &held.intent, run, payload, grant).await
         {

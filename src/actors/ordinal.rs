@@ -28,6 +28,7 @@ use super::store::StoreHandle;
 use super::supervise::{DownGuard, Link};
 use crate::clock::SharedClock;
 use crate::domain::{Binding, FailCause, LeasePolicy, Ordinal, StateName, Timestamp};
+use crate::faults::{FaultPoint, Faults};
 use crate::protocol::{
     Ack, Envelope, HeartbeatReport, Json, Key, Kind, PayloadError, PollRequest, WorkerResult,
     verify_envelope,
@@ -93,6 +94,8 @@ pub struct OrdinalParts {
     pub metrics: Arc<Metrics>,
     /// Whether the pool is draining.
     pub draining: Arc<AtomicBool>,
+    /// The tests' door.
+    pub faults: Faults,
 }
 
 /// A poll that waits for work.
@@ -231,6 +234,7 @@ impl OrdinalActor {
     ) {
         match reply {
             Ok(OfferReply::Offered(offered)) => {
+                self.parts.faults.pass(FaultPoint::OfferCommitted);
                 if offered.fenced {
                     self.parts
                         .events
@@ -322,6 +326,7 @@ impl OrdinalActor {
             actor.count("heartbeat", reply.as_ref().err());
             match reply {
                 Ok(accepted) => {
+                    actor.parts.faults.pass(FaultPoint::HeartbeatCommitted);
                     actor.arm(Some(accepted.lease_until), ctx);
                     replier.ack(&Ack::Alive {
                         duplicate: accepted.duplicate,
@@ -342,6 +347,7 @@ impl OrdinalActor {
             actor.count("result", reply.as_ref().err());
             match reply {
                 Ok(accepted) => {
+                    actor.parts.faults.pass(FaultPoint::ResultCommitted);
                     if !accepted.duplicate {
                         actor.arm(None, ctx);
                         actor.parts.boards.wake(&accepted.binding.key.board);

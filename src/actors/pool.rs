@@ -29,6 +29,7 @@ use super::supervise::{Keeper, Link};
 use crate::board::BoardHost;
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Lane, LeasePolicy, Ordinal, PoolId, Timestamp};
+use crate::faults::Faults;
 
 /// Name of the store's file in the state directory.
 const STORE_FILE: &str = "assignments.db";
@@ -58,6 +59,8 @@ pub struct PoolSettings {
     pub interval_seconds: f64,
     /// How long ended assignments are kept, in seconds.
     pub retention_seconds: u32,
+    /// The tests' door; the default one lets everything pass.
+    pub faults: Faults,
 }
 
 /// Why a pool cannot be started.
@@ -203,6 +206,7 @@ impl Pool {
             events: shared.events.clone(),
             metrics: Arc::clone(&shared.metrics),
             draining: Arc::clone(&shared.draining),
+            faults: shared.settings.faults.clone(),
         };
         let keeper = Keeper {
             arbiter: shared.arbiters.slots.handle(),
@@ -235,6 +239,7 @@ impl Pool {
             interval_seconds: shared.settings.interval_seconds,
             draining: Arc::clone(&shared.draining),
             include: shared.settings.include.clone().into(),
+            faults: shared.settings.faults.clone(),
         }
     }
 

@@ -3,9 +3,11 @@
 //! Exit codes: 0 done, 1 failed, 2 wrong usage or configuration. A command's answer goes to stdout; what went wrong goes to
 //! stderr as one line that says what to do (of a configuration: one line per problem).
 
+mod board;
 mod check;
 mod failure;
 mod guard;
+mod home;
 mod key;
 mod logging;
 mod output;
@@ -45,6 +47,9 @@ enum Command {
     /// Make a pool key, or the key of one worker.
     #[command(subcommand, arg_required_else_help = false)]
     Key(key::KeyCommand),
+    /// Make a board and look at it, without Hermes.
+    #[command(subcommand, arg_required_else_help = false)]
+    Board(board::BoardCommand),
     /// Show slots, leases, boards and deferrals of the running coordinator.
     Status(status::StatusArguments),
     /// Validate the configuration and what it points to.
@@ -99,6 +104,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Serve(arguments) => serve::run(&arguments)?,
         Command::Key(command) => key::run(&command)?,
+        Command::Board(command) => board::run(&command)?,
         Command::Status(arguments) => status::run(&arguments)?,
         Command::Check(arguments) => check::run(&arguments)?,
         Command::Worker(arguments) => worker::run(arguments)?,

@@ -7,14 +7,15 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::actors::{Pool, PoolSettings};
-use crate::board::hermes::{HermesBoards, HomeValues, Settings};
 use crate::clock::SystemClock;
 use crate::config::Config;
+use crate::faults::{FAULTS_VARIABLE, Faults};
 use crate::http::{OperatorAuth, Servers, ServersOptions, bind_both};
 
 use super::failure::Failure;
+use super::home::boards;
 use super::output::say;
-use super::{ConfigOption, logging};
+use super::{ConfigOption, logging, process_environment};
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArguments {
@@ -38,32 +39,8 @@ pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     System::new().block_on(work)
 }
 
-/// The boards that the configuration names.
-pub(super) fn boards(config: &Config) -> Result<HermesBoards, Failure> {
-    let root = home_values(config).resolve().map_err(|error| {
-        Failure::Usage(format!(
-            "boards.hermes_home: {error}, or set boards.hermes_home"
-        ))
-    })?;
-    Ok(HermesBoards::new(root, Settings::default()))
-}
-
-/// Hermes' own variables; the configured home stands for the first of them.
-fn home_values(config: &Config) -> HomeValues {
-    let configured = config
-        .boards
-        .hermes_home
-        .as_ref()
-        .map(|home| home.clone().into_os_string());
-    HomeValues {
-        kanban_home: configured.or_else(|| std::env::var_os("HERMES_KANBAN_HOME")),
-        hermes_home: std::env::var_os("HERMES_HOME"),
-        user_home: std::env::home_dir(),
-    }
-}
-
 /// What a pool is started with.
-pub(super) fn pool_settings(config: &Config) -> PoolSettings {
+pub(super) fn pool_settings(config: &Config, faults: Faults) -> PoolSettings {
     PoolSettings {
         id: config.pool.id.clone(),
         slots: config.pool.slots,
@@ -77,12 +54,26 @@ pub(super) fn pool_settings(config: &Config) -> PoolSettings {
         interval_seconds: config.maintenance.interval.as_secs_f64(),
         retention_seconds: u32::try_from(config.maintenance.retention.as_secs())
             .unwrap_or(u32::MAX),
+        faults,
     }
 }
 
+/// The tests' door, armed by a variable that no operator sets.
+fn faults() -> Result<Faults, Failure> {
+    let list = std::env::var(FAULTS_VARIABLE).unwrap_or_default();
+    Faults::parse(&list).map_err(|error| Failure::Usage(error.to_string()))
+}
+
 fn start_pool(config: &Config) -> Result<Pool, Failure> {
-    let host = Arc::new(boards(config)?);
-    Pool::start(pool_settings(config), Arc::new(SystemClock::new()), host).map_err(Failure::failed)
+    let faults = faults()?;
+    let home = config.boards.hermes_home.as_deref();
+    let host = Arc::new(boards(home, &process_environment(), faults.clone())?);
+    Pool::start(
+        pool_settings(config, faults),
+        Arc::new(SystemClock::new()),
+        host,
+    )
+    .map_err(Failure::failed)
 }
 
 async fn once(config: &Config) -> Result<(), Failure> {

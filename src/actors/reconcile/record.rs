@@ -3,6 +3,7 @@
 use super::Pass;
 use crate::actors::events::PoolEvent;
 use crate::domain::{Evidence, FailCause, Sighting};
+use crate::faults::FaultPoint;
 use crate::store::Record;
 use crate::store::operations::End;
 
@@ -17,6 +18,7 @@ impl Pass<'_> {
         let binding = record.assignment.binding().clone();
         let scope = binding.key.to_string();
         let (terminal, reason) = (evidence.terminal(), evidence.reason().to_owned());
+        self.parts.faults.pass(FaultPoint::EndingWritten);
         match self
             .parts
             .store
@@ -30,6 +32,7 @@ impl Pass<'_> {
             Ok(changed) => {
                 self.memory.of(record).ended = true;
                 self.parts.ledger.clear_all(&scope);
+                self.parts.faults.pass(FaultPoint::EndRecorded);
                 if changed {
                     self.report.ended += 1;
                     self.parts.ordinals.refresh(binding.ordinal);

@@ -10,6 +10,7 @@ use crate::domain::{
     Assignment, BOARD_HEARTBEAT_SECONDS, CLAIM_TTL_SECONDS, EXTEND_SECONDS, Evidence, Expected,
     ExpectedEnding, FailCause, Fate, Terminal, Timestamp, Verdict, judge,
 };
+use crate::faults::FaultPoint;
 use crate::store::Record;
 use crate::store::operations::{NoteBoardHeartbeat, NoteConfirmed, Unconfirmed};
 
@@ -98,6 +99,7 @@ impl Pass<'_> {
         if let Some(at) = limit_at {
             self.due(at);
         }
+        self.parts.faults.pass(FaultPoint::ClaimExtended);
         let mut noted = Ok(true);
         if chores.extend {
             noted = self

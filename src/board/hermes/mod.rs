@@ -50,6 +50,7 @@ use self::connection::BoardFile;
 use self::recent::RecentWork;
 use super::{Board, BoardError, BoardHost, Brief, Claimed, Ended, Ending, Found, Listing};
 use crate::domain::{Anchor, BoardSlug, ClaimLock, Fate, Lane, Receipt, RunId, RunRef, TaskId};
+use crate::faults::Faults;
 
 pub use self::claim::NewClaim;
 pub use self::complete::Completion;
@@ -69,6 +70,8 @@ pub struct Settings {
     pub time_zone: TimeZone,
     /// How long one statement waits for a busy board. BEGIN and COMMIT are tried a few times.
     pub busy_timeout: Duration,
+    /// The tests' door.
+    pub faults: Faults,
 }
 
 impl Default for Settings {
@@ -77,6 +80,7 @@ impl Default for Settings {
             claims_on_unreleased_schema: false,
             time_zone: TimeZone::system(),
             busy_timeout: Duration::from_millis(1500),
+            faults: Faults::default(),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::domain::Anchor;
 use crate::domain::{Landing, Lane};
+use crate::faults::FaultPoint;
 use crate::protocol::BlockKind;
 
 impl HermesBoard {
@@ -98,6 +99,7 @@ impl HermesBoard {
         let Some(run) = completed else {
             return Ok(false);
         };
+        self.settings.faults.pass(FaultPoint::CompletionWritten);
         let dangling = self.file.read(now, |visit| {
             complete::dangling_references(visit, completion)
         })?;
@@ -142,6 +144,7 @@ impl HermesBoard {
     pub(super) fn after_completion(&mut self, task: &str, now: i64) -> Result<(), BoardError> {
         self.file
             .write(now, |visit| promote::clear_failures(visit, task))?;
+        self.settings.faults.pass(FaultPoint::CountersCleared);
         self.file.write(now, promote::promote)
     }
 

@@ -1,0 +1,199 @@
+//! A test door: named points of a run's life at which a test lets the process die, or one visitor panic.
+//!
+//! The points stand between two durable steps (see the table in `actors::reconcile`), since only there does it matter
+//! whether what came before is found again. A door that nobody armed costs one relaxed load.
+//!
+//! The coordinator arms it from `HERMES_POOL_TEST_FAULTS`, a list such as `run_claimed=kill,ending_written=panic`;
+//! tests that drive actors arm the door of their own pool. It can do nothing but stop what passes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The variable that arms the coordinator's door.
+pub const FAULTS_VARIABLE: &str = "HERMES_POOL_TEST_FAULTS";
+
+macro_rules! points {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// A point between two durable steps.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum FaultPoint { $($(#[$doc])* $name,)* }
+
+        impl FaultPoint {
+            /// Every point, in the order of a run's life.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The name under which it is armed.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+points! {
+    /// The store holds the intent, the board nothing yet.
+    IntentNoted = "intent_noted",
+    /// The board holds the claim, the store only the intent.
+    RunClaimed = "run_claimed",
+    /// The payload is built, the store holds only the intent.
+    PayloadBuilt = "payload_built",
+    /// The store holds the assignment; nobody was told.
+    AssignmentAdded = "assignment_added",
+    /// The offer is durable, the worker has no answer yet.
+    OfferCommitted = "offer_committed",
+    /// A heartbeat is durable, the worker has no answer yet.
+    HeartbeatCommitted = "heartbeat_committed",
+    /// The board has extended the claim, the store does not know.
+    ClaimExtended = "claim_extended",
+    /// The result is durable, the worker has no answer yet.
+    ResultCommitted = "result_committed",
+    /// The board shows the completion; its counters and children are as before.
+    CompletionWritten = "completion_written",
+    /// The board's counters are cleared; its children are as before.
+    CountersCleared = "counters_cleared",
+    /// The board shows the whole ending, the store does not know.
+    EndingWritten = "ending_written",
+    /// The store holds the end.
+    EndRecorded = "end_recorded",
+}
+
+impl fmt::Display for FaultPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What happens to whoever passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The process is killed, as by SIGKILL.
+    Kill,
+    /// The next one to pass panics; those after it pass.
+    PanicOnce,
+    /// Whoever passes panics.
+    PanicAlways,
+}
+
+/// The list of faults is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{FAULTS_VARIABLE}: {0:?} is no POINT=kill, POINT=panic or POINT=panic_once")]
+pub struct UnknownFault(String);
+
+/// The door of one pool; clones lead to the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    armed: AtomicBool,
+    faults: Mutex<BTreeMap<FaultPoint, Fault>>,
+}
+
+impl Faults {
+    /// A door as a list describes it.
+    ///
+    /// # Errors
+    /// [`UnknownFault`] names the part that is none.
+    pub fn parse(list: &str) -> Result<Self, UnknownFault> {
+        let faults = Self::default();
+        for part in list
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
+            let unknown = || UnknownFault(part.to_owned());
+            let (name, fault) = part.split_once('=').ok_or_else(unknown)?;
+            let point = FaultPoint::ALL
+                .iter()
+                .find(|point| point.as_str() == name)
+                .ok_or_else(unknown)?;
+            let fault = match fault {
+                "kill" => Fault::Kill,
+                "panic" => Fault::PanicAlways,
+                "panic_once" => Fault::PanicOnce,
+                _ => return Err(unknown()),
+            };
+            faults.arm(*point, fault);
+        }
+        Ok(faults)
+    }
+
+    /// Arms a point.
+    pub fn arm(&self, point: FaultPoint, fault: Fault) {
+        self.faults().insert(point, fault);
+        self.shared.armed.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets everybody pass again.
+    pub fn disarm(&self) {
+        self.faults().clear();
+        self.shared.armed.store(false, Ordering::Relaxed);
+    }
+
+    /// Passes a point.
+    ///
+    /// # Panics
+    /// Where a test armed it so.
+    #[inline]
+    pub fn pass(&self, point: FaultPoint) {
+        if self.shared.armed.load(Ordering::Relaxed) {
+            self.pass_armed(point);
+        }
+    }
+
+    #[cold]
+    fn pass_armed(&self, point: FaultPoint) {
+        let fault = {
+            let mut faults = self.faults();
+            let fault = faults.get(&point).copied();
+            if fault == Some(Fault::PanicOnce) {
+                faults.remove(&point);
+            }
+            fault
+        };
+        match fault {
+            None => {}
+            Some(Fault::Kill) => kill_this_process(),
+            Some(Fault::PanicOnce | Fault::PanicAlways) => panic!("test door at {point}"),
+        }
+    }
+
+    fn faults(&self) -> std::sync::MutexGuard<'_, BTreeMap<FaultPoint, Fault>> {
+        self.shared
+            .faults
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As an operator's `kill -9` would: nothing is unwound, flushed or closed.
+fn kill_this_process() {
+    let killed =
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    // A process may always signal itself; if it could not, the test must not go on as if it were dead.
+    log::error!("test door: the process could not kill itself: {killed:?}");
+    std::process::abort();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_door_stops_only_where_it_is_armed() {
+        let faults = Faults::parse("run_claimed=panic_once").unwrap();
+        faults.pass(FaultPoint::IntentNoted);
+        let stopped = std::panic::catch_unwind(|| faults.pass(FaultPoint::RunClaimed));
+        assert!(stopped.is_err());
+        faults.pass(FaultPoint::RunClaimed);
+        assert_eq!(
+            Faults::parse("nowhere=kill").unwrap_err(),
+            UnknownFault("nowhere=kill".into())
+        );
+    }
+}
