@@ -40,7 +40,7 @@ pub(super) fn open(path: &Path, slots: u16) -> Result<(Connection, Fence), Store
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)
         .map_err(|error| StoreError::sqlite(path, &error))?;
-    let fence = prepare(&mut connection, path, slots).map_err(|fault| fault.at(path))?;
+    let fence = prepare(&mut connection, slots).map_err(|fault| fault.at(path))?;
     Ok((connection, fence))
 }
 
@@ -112,7 +112,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn prepare(connection: &mut Connection, path: &Path, slots: u16) -> Result<Fence, Fault> {
+fn prepare(connection: &mut Connection, slots: u16) -> Result<Fence, Fault> {
     set_up(connection)?;
     // Until the file is known to be ours, closing it must not even move its log into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

@@ -188,7 +188,7 @@ fn what_is_old_enough_is_collected_as_time_passes() {
         raw.execute_batch(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<2500)
              INSERT INTO deliveries SELECT 'd'||i,'heartbeat','',1 FROM n;
-             INSERT INTO deliveries VALUES('young','heartbeat','',1700000000);",
+             INSERT INTO deliveries VALUES('young','heartbeat','',9e9);",
         )
         .unwrap();
         let pool = Pool::launch(folder);

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use hermes_pool::domain::Anchor;
 use hermes_pool::domain::{
     Anchor, Attempt, Binding, BoardSlug, ClaimLock, Evidence, LeasePolicy, Ordinal, Receipt, RunId,
     RunKey, TaskId, Timestamp,
