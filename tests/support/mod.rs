@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_pool::actors::{Listener, Pool, PoolEvent, PoolSettings, Reply, ReplyStatus, RunPass};
+use hermes_pool::actors::{
+    Listener, OrdinalHandle, Pool, PoolEvent, PoolSettings, Reply, ReplyStatus, RunPass,
+};
 use hermes_pool::board::hermes::{
     BoardDetails, EventLine, HermesBoards, NewTask, RunLine, Settings,
 };
@@ -164,6 +166,7 @@ impl Stage {
             Arc::new(self.boards.clone()),
         )
         .unwrap();
+        let mut started = pool.listen();
         let running = Running {
             events: pool.listen(),
             pool,
@@ -172,6 +175,16 @@ impl Stage {
         tokio::time::timeout(PATIENCE, running.pool.opened())
             .await
             .expect("the pool opens its store and boards");
+        for board in running.pool.directory().all() {
+            let slug = board.parts.slug;
+            started
+                .wait_for(
+                    PATIENCE,
+                    |event| matches!(event, PoolEvent::Reconciled { board, .. } if *board == slug),
+                )
+                .await
+                .unwrap_or_else(|error| panic!("{error}"));
+        }
         running
     }
 }
@@ -197,6 +210,24 @@ impl Running<'_> {
         self.stage.clock.advance(Duration::from_secs_f64(seconds));
     }
 
+    /// Lets time pass in steps of a second until an event comes: for what backs off before it goes on.
+    pub(crate) async fn hear_after_a_while(
+        &mut self,
+        mut wanted: impl FnMut(&PoolEvent) -> bool,
+    ) -> PoolEvent {
+        for _ in 0..PATIENCE.as_secs() * 20 {
+            self.advance(1.0);
+            if let Ok(event) = self
+                .events
+                .wait_for(Duration::from_millis(50), &mut wanted)
+                .await
+            {
+                return event;
+            }
+        }
+        panic!("the awaited event did not come");
+    }
+
     /// Has the board's Reconciler go through it once, from now.
     pub(crate) async fn pass(&self, board: &BoardSlug) -> hermes_pool::actors::PassReport {
         let board = self.pool.board(board).expect("the board is served");
@@ -209,7 +240,8 @@ impl Running<'_> {
                 .unwrap(),
             ordinal,
             slots: self.stage.settings.slots,
-            pool: self.pool.clone(),
+            slot: self.pool.ordinal(Ordinal(ordinal)).unwrap(),
+            clock: self.stage.clock.clone(),
         }
     }
 
@@ -233,7 +265,8 @@ pub(crate) struct Worker {
     key: Key,
     ordinal: u16,
     slots: u16,
-    pool: Pool,
+    slot: OrdinalHandle,
+    clock: Arc<ManualClock>,
 }
 
 /// A run that a worker was handed.
@@ -262,20 +295,15 @@ impl Answer {
 
 impl Worker {
     async fn send(&self, kind: Kind, binding: &Binding, payload: &Json, delivery: &str) -> Reply {
-        let now = self.pool.clock().now().whole_seconds();
+        let now = self.clock.now().whole_seconds();
         let bytes =
             sign_envelope(&self.key, kind, binding, payload, now, 120, Some(delivery)).unwrap();
         let message = parse_wire(&bytes).unwrap();
-        self.pool
-            .ordinal(Ordinal(self.ordinal))
-            .unwrap()
-            .deliver(message, kind)
-            .await
-            .unwrap()
+        self.slot.deliver(message, kind).await.unwrap()
     }
 
     fn open(&self, reply: &Reply, delivery: &str) -> hermes_pool::protocol::Envelope {
-        let now = self.pool.clock().now().whole_seconds();
+        let now = self.clock.now().whole_seconds();
         let message = parse_wire(&reply.envelope).unwrap();
         let envelope = verify_envelope(&self.key, message, None, now, self.slots).unwrap();
         assert_eq!(
