@@ -196,11 +196,13 @@ fn decode(found: &Row<'_>) -> Waiting {
     }
 }
 
+/// Why a task should rest. An end that is no number is none: SQLite sorts texts behind all numbers, so that a garbled end
+/// would count as the latest for ever.
 fn guard(visit: &Visit<'_>, task: &str) -> Result<Option<Guard>, BoardError> {
     let latest = visit
         .sql
         .prepare_cached(
-            "SELECT outcome, ended_at FROM task_runs WHERE task_id = ?1 AND ended_at IS NOT NULL
+            "SELECT outcome, ended_at FROM task_runs WHERE task_id = ?1 AND typeof(ended_at) = 'integer'
               ORDER BY ended_at DESC, started_at, id LIMIT 1",
         )?
         .query_row([task], |found| {
@@ -220,10 +222,13 @@ fn guard(visit: &Visit<'_>, task: &str) -> Result<Option<Guard>, BoardError> {
     let completed_at = visit
         .sql
         .prepare_cached(
-            "SELECT ended_at FROM task_runs WHERE task_id = ?1 AND outcome = 'completed' AND ended_at >= ?2
+            "SELECT ended_at FROM task_runs WHERE task_id = ?1 AND outcome = 'completed'
+                AND ended_at >= ?2 AND typeof(ended_at) = 'integer'
               ORDER BY ended_at DESC LIMIT 1",
         )?
-        .query_row(params![task, since], |found| Ok(row::integer(found, "ended_at")))
+        .query_row(params![task, since], |found| {
+            Ok(row::integer(found, "ended_at"))
+        })
         .optional()?;
     let Some(completed_at) = completed_at.map(|end| end.unwrap_or(0)) else {
         return Ok(None);
