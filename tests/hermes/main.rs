@@ -5,6 +5,12 @@
 //! driven by `tests/oracle/hermes_oracle.py`; `POOL_ORACLE_PYTHON` names a Python that has its package, otherwise the tests
 //! install it into an environment of their own. Where that is impossible they say so and pass, except under `CI=true`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
+
 mod answers;
 mod booking;
 mod compare;

@@ -29,14 +29,24 @@ impl Oracle {
 
     /// Starts a release on a home; `None` where it is not to be had.
     pub(crate) fn start_release(home: &Path, release: &str) -> Option<Self> {
+        // Hermes' check after each commit fails spuriously while somebody else writes, and somebody else is us.
+        Self::start_with(home, release, &["--skip-length-check"])
+    }
+
+    /// Starts the reference release with the check after each commit, which opens and closes the raw file and so drops the
+    /// locks of its process.
+    pub(crate) fn start_unchanged(home: &Path) -> Option<Self> {
+        Self::start_with(home, python::REFERENCE, &[])
+    }
+
+    fn start_with(home: &Path, release: &str, options: &[&str]) -> Option<Self> {
         let python = python::with_hermes(release)?;
         let home = home.canonicalize().expect("the home exists");
         let mut process = Command::new(python)
             .arg(folder().join("hermes_oracle.py"))
             .arg("--home")
             .arg(&home)
-            // The check after each commit fails spuriously while somebody else writes, and somebody else is us.
-            .arg("--skip-length-check")
+            .args(options)
             .arg("serve")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -17,6 +17,7 @@
 //! notifications, plugin hooks (they fire inside Hermes' own process only).
 
 mod block;
+mod card;
 mod cards;
 mod claim;
 mod comment;
@@ -25,6 +26,7 @@ mod connection;
 mod context;
 mod create;
 mod discovery;
+mod ending;
 mod events;
 mod evidence;
 mod fail;
@@ -50,7 +52,7 @@ use jiff::tz::TimeZone;
 use self::connection::BoardFile;
 use self::recent::RecentWork;
 use super::{Anchor, Board, BoardError, Brief, Claimed, Ended, Ending, Listing, RunRef};
-use crate::domain::{BoardSlug, ClaimLock, Fate, Lane, Receipt, RunId, TaskId};
+use crate::domain::{BoardSlug, ClaimLock, Fate, Lane, RunId, TaskId};
 
 pub use self::claim::NewClaim;
 pub use self::complete::Completion;
@@ -318,82 +320,6 @@ impl Board for HermesBoard {
         let task = run.task.as_str();
         let seen = self.observe(task, row, anchor)?;
         Ok(seen.fate(task, row, lock, anchor, now))
-    }
-}
-
-impl HermesBoard {
-    fn end_run(
-        &mut self,
-        task: &str,
-        run: i64,
-        lock: &str,
-        ending: &Ending,
-        now: i64,
-    ) -> Result<Option<Ended>, BoardError> {
-        let held = fail::Held { task, run, lock };
-        let done = |done: bool, what| {
-            done.then(|| Ended {
-                receipt: Receipt::of_commit(what),
-                landing: None,
-            })
-        };
-        Ok(match ending {
-            Ending::Complete {
-                summary,
-                result,
-                metadata,
-            } => {
-                let completion = Completion {
-                    summary: summary.as_deref(),
-                    result: result.as_deref(),
-                    metadata: metadata.as_object(),
-                };
-                done(
-                    self.complete_task(task, Some(run), &completion, &[], now)?,
-                    "completed",
-                )
-            }
-            Ending::Block { kind, reason } => self
-                .block_task(task, Some(run), Some(*kind), reason.as_deref(), now)?
-                .map(|landing| Ended {
-                    receipt: Receipt::of_commit("blocked"),
-                    landing: Some(landing),
-                }),
-            Ending::Fail {
-                reason,
-                failure_limit,
-            } => done(
-                self.file.write(now, |visit| {
-                    fail::crash(visit, held, reason, *failure_limit)
-                })?,
-                "failed",
-            ),
-            Ending::RateLimit { reason } => done(
-                self.file
-                    .write(now, |visit| fail::meet_quota(visit, held, reason))?,
-                "rate_limited",
-            ),
-            Ending::Release { reason } => done(
-                self.release_task(task, lock, reason.as_deref(), now)?,
-                "released",
-            ),
-            Ending::TimeOut {
-                elapsed_seconds,
-                limit_seconds,
-                failure_limit,
-            } => done(
-                self.file.write(now, |visit| {
-                    fail::time_out(
-                        visit,
-                        held,
-                        *elapsed_seconds,
-                        *limit_seconds,
-                        *failure_limit,
-                    )
-                })?,
-                "timed_out",
-            ),
-        })
     }
 }
 
