@@ -9,11 +9,6 @@ use serde_json::{Value, json};
 
 use super::player::Player;
 
-/// Hermes' default, which a step without `ttl` means.
-const DEFAULT_TTL_SECONDS: i64 = 900;
-/// Whom Hermes itself claims for where a step names nobody.
-const ORACLE_CLAIMER: &str = "oracle-host:4242";
-
 /// Settings under which the adapter and the oracle tell the same time.
 pub(crate) fn settings() -> Settings {
     Settings {
@@ -56,13 +51,12 @@ fn integer(request: &Value, key: &str) -> Option<i64> {
 fn on_board(player: &mut Player, op: &str, request: &Value) -> Result<Value, BoardError> {
     let board = slug(request);
     for _ in 0..2 {
-        if let Some(opened) = opened(player, &board)? {
+        if open(player, &board)? {
             let now = player.now();
             let outcome = perform(player, &board, op, request, now);
             if !matches!(outcome, Err(BoardError::Gone(_) | BoardError::Replaced)) {
                 return outcome;
             }
-            debug_assert!(opened);
             player.boards.remove(&board);
         }
         player
@@ -73,17 +67,17 @@ fn on_board(player: &mut Player, op: &str, request: &Value) -> Result<Value, Boa
 }
 
 /// Opens a board, if it is there.
-fn opened(player: &mut Player, board: &str) -> Result<Option<bool>, BoardError> {
+fn open(player: &mut Player, board: &str) -> Result<bool, BoardError> {
     if !player.boards.contains_key(board) {
         let slug =
             BoardSlug::parse(board).map_err(|error| BoardError::Refused(error.to_string()))?;
         match boards(player).open(&slug) {
             Ok(opened) => player.boards.insert(board.to_owned(), opened),
-            Err(BoardError::Gone(_)) => return Ok(None),
+            Err(BoardError::Gone(_)) => return Ok(false),
             Err(error) => return Err(error),
         };
     }
-    Ok(Some(true))
+    Ok(true)
 }
 
 fn perform(
@@ -93,21 +87,23 @@ fn perform(
     request: &Value,
     now: i64,
 ) -> Result<Value, BoardError> {
-    let Some(board) = player.boards.get_mut(slug) else {
+    let Player {
+        boards,
+        claimer,
+        default_ttl_seconds,
+        ..
+    } = player;
+    let Some(board) = boards.get_mut(slug) else {
         return Err(BoardError::Gone(slug.to_owned()));
     };
     let id = text(request, "id").unwrap_or_default();
     let run = integer(request, "run");
-    let ttl = integer(request, "ttl").unwrap_or(DEFAULT_TTL_SECONDS);
-    let claimer = text(request, "claimer").unwrap_or(ORACLE_CLAIMER);
+    let ttl = integer(request, "ttl").unwrap_or(*default_ttl_seconds);
+    let claimer = text(request, "claimer").unwrap_or(claimer);
     match op {
         "ready" => ready(board, request, now),
         "claim" => {
-            let anchor = hermes_pool::board::Board::anchor(board)?;
             let claim = board.claim_task(id, claimer, ttl, now)?;
-            if let Some(claim) = &claim {
-                player.anchors.insert((slug.to_owned(), claim.run), anchor);
-            }
             Ok(claim.map_or(Value::Null, |claim| {
                 json!({"id": id, "run": claim.run, "lock": claimer, "expires": claim.expires_at,
                        "status": "running", "assignee": claim.assignee})
@@ -205,23 +201,17 @@ fn evidence(player: &mut Player, request: &Value) -> Result<Value, BoardError> {
         integer(request, "run").unwrap_or(0),
     );
     let lock = text(request, "lock").map(ClaimLock::recorded);
-    let unknown = hermes_pool::board::Anchor::default();
-    let anchor = player
-        .anchors
-        .get(&(board.clone(), run))
-        .unwrap_or(&unknown)
-        .clone();
     let now = player.now();
     for _ in 0..2 {
-        if opened(player, &board)?.is_none() {
+        if !open(player, &board)? {
             break;
         }
         let Some(file) = player.boards.get_mut(&board) else {
             break;
         };
-        match file.observe(id, run, Some(&anchor)) {
+        match file.observe(id, run, None) {
             Ok(seen) => {
-                let fate = seen.fate(id, run, lock.as_ref(), Some(&anchor), now);
+                let fate = seen.fate(id, run, lock.as_ref(), None, now);
                 return Ok(fate_answer(&seen, &fate));
             }
             Err(BoardError::Gone(_) | BoardError::Replaced) => player.boards.remove(&board),
@@ -246,6 +236,10 @@ fn fate_answer(seen: &Observation, fate: &Fate) -> Value {
         }),
         Fate::TaskGone => json!({"fate": "task_gone"}),
         Fate::RunGone => json!({"fate": "run_gone", "status": task_status}),
+        // A script records no anchor, without which the adapter does not call a task deleted.
+        Fate::BoardReplaced { .. } if seen.was_issued && seen.run.is_none() => {
+            json!({"fate": "task_gone"})
+        }
         Fate::BoardReplaced { why } => json!({"fate": "board_replaced", "why": why}),
     }
 }

@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 use super::answers;
 use super::oracle::Oracle;
 
+/// How long claims live where neither step nor environment says.
+const DEFAULT_TTL_SECONDS: i64 = 900;
+
 /// What the adapter can do.
 const ADAPTER_OPERATIONS: [&str; 11] = [
     "ready",
@@ -41,8 +44,10 @@ pub(crate) struct Player {
     /// The script's clock; `None` while it is the real one.
     clock: Option<i64>,
     pub(crate) boards: HashMap<String, HermesBoard>,
-    /// What the pool would have recorded at each claim.
-    pub(crate) anchors: HashMap<(String, i64), hermes_pool::board::Anchor>,
+    /// Whom Hermes claims for where a step names nobody.
+    pub(crate) claimer: String,
+    /// How long Hermes' claims live where a step does not say.
+    pub(crate) default_ttl_seconds: i64,
 }
 
 impl Player {
@@ -53,7 +58,8 @@ impl Player {
             saved: HashMap::new(),
             clock: None,
             boards: HashMap::new(),
-            anchors: HashMap::new(),
+            claimer: "oracle-host:4242".to_owned(),
+            default_ttl_seconds: DEFAULT_TTL_SECONDS,
         }
     }
 
@@ -110,11 +116,29 @@ impl Player {
             return Ok(answers::answer(self, op, request));
         }
         let answer = self.oracle.ask(request);
-        if op == "clock" && answer["ok"] == true {
-            let is_faked = answer["result"]["faked"] == true;
-            self.clock = answer["result"]["now"].as_i64().filter(|_| is_faked);
+        if answer["ok"] == true {
+            self.follow(op, &answer["result"]);
         }
         Ok(answer)
+    }
+
+    /// Keeps what a step of the stage changes for the adapter too.
+    fn follow(&mut self, op: &str, result: &Value) {
+        match op {
+            "clock" => self.clock = result["now"].as_i64().filter(|_| result["faked"] == true),
+            "identity" => result["claimer"]
+                .as_str()
+                .unwrap()
+                .clone_into(&mut self.claimer),
+            "env" => {
+                let ttl = result["HERMES_KANBAN_CLAIM_TTL_SECONDS"].as_str();
+                self.default_ttl_seconds = ttl
+                    .and_then(|ttl| ttl.trim().parse().ok())
+                    .filter(|ttl| *ttl > 0)
+                    .unwrap_or(DEFAULT_TTL_SECONDS);
+            }
+            _ => {}
+        }
     }
 
     /// Puts saved results in the place of `$name` and `$name.key`.

@@ -18,13 +18,13 @@
 
 mod block;
 mod card;
-mod cards;
 mod claim;
 mod comment;
 mod complete;
 mod connection;
 mod context;
 mod create;
+mod created_cards;
 mod discovery;
 mod ending;
 mod events;
