@@ -9,13 +9,13 @@
 //! starts again with a short back-off.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::events::{Events, PoolEvent};
 use crate::clock::SharedClock;
@@ -44,7 +44,7 @@ pub struct Link<A: Actor> {
 
 struct LinkInner<A: Actor> {
     name: String,
-    address: RwLock<Option<Addr<A>>>,
+    address: watch::Sender<Option<Addr<A>>>,
     restarts: AtomicU64,
     retired: AtomicBool,
 }
@@ -84,12 +84,18 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
     /// The present address; `None` while the actor is down.
     #[must_use]
     pub fn address(&self) -> Option<Addr<A>> {
-        let address = self
-            .inner
-            .address
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let address = self.inner.address.borrow();
         address.clone().filter(Addr::connected)
+    }
+
+    /// Waits until the actor is there: it is built on its own thread, at first and after each fall. One that was retired is
+    /// not waited for.
+    pub async fn up(&self) {
+        let mut address = self.inner.address.subscribe();
+        // The sender lives in `self`, so the wait ends by its condition alone.
+        let _ = address
+            .wait_for(|address| address.is_some() || self.is_retired())
+            .await;
     }
 
     /// Hands a message over without waiting for its effect.
@@ -104,11 +110,7 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
         M::Result: Send,
     {
         // Through the one shared address: a clone would have a place of its own in the mailbox, beyond its bound.
-        let address = self
-            .inner
-            .address
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let address = self.inner.address.borrow();
         let Some(address) = address.as_ref() else {
             return Err(Unreached::Down);
         };
@@ -150,11 +152,7 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
     }
 
     fn set(&self, address: Option<Addr<A>>) {
-        *self
-            .inner
-            .address
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = address;
+        self.inner.address.send_replace(address);
     }
 }
 
@@ -179,7 +177,7 @@ impl Keeper {
         let link = Link {
             inner: Arc::new(LinkInner {
                 name: name.into(),
-                address: RwLock::new(None),
+                address: watch::Sender::new(None),
                 restarts: AtomicU64::new(0),
                 retired: AtomicBool::new(false),
             }),

@@ -13,6 +13,7 @@ use crate::http::{OperatorAuth, Servers, ServersOptions, bind_both};
 
 use super::failure::Failure;
 use super::home::boards;
+use super::key::token_problem;
 use super::output::say;
 use super::signals::StopSignals;
 use super::{ConfigOption, logging, open_files, process_environment};
@@ -92,7 +93,7 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     let pool = start_pool(config)?;
     // The token is made in the folder that the pool holds by now.
     let auth = OperatorAuth::open(&config.operator.token_file, config.operator.bind)
-        .map_err(|error| Failure::Failed(format!("operator.token_file: {error}")))?;
+        .map_err(|error| Failure::Failed(token_problem(&error)))?;
     let options = ServersOptions {
         max_requests: config.http.max_requests,
         client_timeout: config.http.client_timeout,

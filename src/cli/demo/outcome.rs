@@ -105,11 +105,15 @@ impl Outcome<'_> {
         if self.runs != 1 {
             return Some(format!("\"{title}\" took {} runs, not one", self.runs));
         }
-        let attempt = self.record.as_ref()?.assignment.binding().attempt;
-        let offers = self.record.as_ref()?.claim.offers;
+        let Some(record) = &self.record else {
+            return Some(format!("the store knows nothing of \"{title}\""));
+        };
+        let (attempt, offers) = (record.assignment.binding().attempt, record.claim.offers);
         let expected = if self.task.id == *victim { 2 } else { 1 };
         ((attempt.0, offers) != (1, expected)).then(|| {
-            format!("\"{title}\" ended at offer {offers} of attempt {attempt}, not at offer {expected} of attempt 1")
+            format!(
+                "\"{title}\" ended at offer {offers} of attempt {attempt}, not at offer {expected} of attempt 1"
+            )
         })
     }
 }
