@@ -173,6 +173,8 @@ impl Pool {
             draining,
             arbiters,
         };
+        // The store first: what is asked while it is being opened waits.
+        shared.store.launch(&shared.arbiters.store.handle());
         let pool = Self {
             shared: Arc::new(shared),
         };
@@ -255,7 +257,6 @@ impl Pool {
             return;
         };
         if let Some(link) = link {
-            link.up().await;
             // If it goes down meanwhile, the one that follows lists by itself.
             let _ = link.ask(ListBoards).await;
         }
@@ -390,12 +391,10 @@ impl Pool {
         }
         for board in self.shared.directory.all() {
             report.boards += 1;
-            board.reconciler.up().await;
             if let Ok(Some(pass)) = board.reconciler.ask(RunPass).await {
                 report.ended += pass.ended;
                 report.intents += pass.intents;
             }
-            board.dispatcher.up().await;
             // Its result is in the ledger and on the board.
             let _ = board.dispatcher.ask(LookNow).await;
         }
@@ -474,6 +473,14 @@ async fn keep_store(pool: Pool) {
     }
 }
 
+/// Waits for a status; `None` when the store is gone for good.
+async fn follow(
+    status: &mut tokio::sync::watch::Receiver<StoreStatus>,
+    wanted: impl FnMut(&StoreStatus) -> bool,
+) -> Option<()> {
+    status.wait_for(wanted).await.ok().map(|_| ())
+}
+
 /// Reads the key as soon as its file can be read.
 async fn reload_key(pool: Pool) {
     while pool.shared.keys.problem().is_some() {
@@ -488,10 +495,9 @@ async fn reload_key(pool: Pool) {
 async fn serve_boards(pool: Pool, keeper: Keeper, host: Arc<dyn BoardHost>) {
     let mut status = pool.shared.store.watch();
     let fence = loop {
-        if status
-            .wait_for(|status| *status == StoreStatus::Ready)
+        if follow(&mut status, |status| *status == StoreStatus::Ready)
             .await
-            .is_err()
+            .is_none()
         {
             return;
         }
@@ -536,13 +542,18 @@ async fn serve_boards(pool: Pool, keeper: Keeper, host: Arc<dyn BoardHost>) {
         )
     });
     pool.shared.boards.send_replace(Some(boards));
-    // The ledger forgets the store's trouble when it is over, for as long as the pool lives.
     loop {
-        if status.changed().await.is_err() {
+        // What a slot asked while the store was down went unanswered.
+        pool.shared.ordinals.refresh_all();
+        pool.shared.ledger.clear("store", "open");
+        if follow(&mut status, |status| *status != StoreStatus::Ready)
+            .await
+            .is_none()
+            || follow(&mut status, |status| *status == StoreStatus::Ready)
+                .await
+                .is_none()
+        {
             return;
-        }
-        if *status.borrow_and_update() == StoreStatus::Ready {
-            pool.shared.ledger.clear("store", "open");
         }
     }
 }

@@ -84,18 +84,7 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
     /// The present address; `None` while the actor is down.
     #[must_use]
     pub fn address(&self) -> Option<Addr<A>> {
-        let address = self.inner.address.borrow();
-        address.clone().filter(Addr::connected)
-    }
-
-    /// Waits until the actor is there: it is built on its own thread, at first and after each fall. One that was retired is
-    /// not waited for.
-    pub async fn up(&self) {
-        let mut address = self.inner.address.subscribe();
-        // The sender lives in `self`, so the wait ends by its condition alone.
-        let _ = address
-            .wait_for(|address| address.is_some() || self.is_retired())
-            .await;
+        self.inner.address.borrow().clone().filter(Addr::connected)
     }
 
     /// Hands a message over without waiting for its effect.
@@ -120,10 +109,10 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
         })
     }
 
-    /// Sends a message and waits for the actor's answer.
+    /// Sends a message, as soon as the actor is up, and waits for its answer.
     ///
     /// # Errors
-    /// [`Unreached::Down`] if the actor is down, or went down before it answered.
+    /// [`Unreached::Down`] if the actor has ended for good, or went down before it answered.
     pub async fn ask<M>(&self, message: M) -> Result<M::Result, Unreached>
     where
         A: Handler<M>,
@@ -131,7 +120,15 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
         M: Message + Send + 'static,
         M::Result: Send,
     {
-        let address = self.address().ok_or(Unreached::Down)?;
+        let mut present = self.inner.address.subscribe();
+        let address = loop {
+            if let Some(address) = present.borrow_and_update().clone().filter(Addr::connected) {
+                break address;
+            }
+            if self.is_retired() || present.changed().await.is_err() {
+                return Err(Unreached::Down);
+            }
+        };
         address.send(message).await.map_err(|_| Unreached::Down)
     }
 
