@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+#[cfg(target_os = "linux")]
 use super::process::{processes_of, until};
 
 /// Starts it so that its folder is made in this one.

@@ -2,7 +2,7 @@
 
 use hermes_pool::protocol::write_key_file;
 
-use super::process::{Coordinator, Home};
+use super::process::{Coordinator, Home, until};
 
 /// The one reason why the pool is not ready.
 #[track_caller]
@@ -22,7 +22,7 @@ fn a_key_that_is_missing_is_told_and_taken_when_it_comes() {
     std::fs::remove_file(&key_file).unwrap();
     let task = home.task("t", &[]);
     let coordinator = home.serve();
-    super::process::until("the store is open", || {
+    until("the store is open", || {
         let (_, document) = coordinator.get("/readyz");
         (document["reasons"].as_array().unwrap().len() == 1).then_some(())
     });
@@ -45,7 +45,7 @@ fn a_store_that_cannot_be_opened_is_told_and_used_when_it_is_mended() {
     .unwrap();
     let task = home.task("t", &[]);
     let coordinator = home.serve();
-    let told = super::process::until("the store was tried", || {
+    let told = until("the store was tried", || {
         let told = reason(&coordinator);
         told.contains("assignments.db").then_some(told)
     });

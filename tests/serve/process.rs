@@ -1,7 +1,7 @@
 //! A home with a board and a configuration, and the program's processes in it, none of which outlives its test.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -295,7 +295,7 @@ impl Coordinator {
 
 /// Every process whose arguments or environment name this folder.
 #[cfg(target_os = "linux")]
-pub(crate) fn processes_of(folder: &Path) -> Vec<String> {
+pub(crate) fn processes_of(folder: &std::path::Path) -> Vec<String> {
     let name = folder.to_str().unwrap();
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let process = entry.ok()?.path();
