@@ -113,5 +113,5 @@ pub(super) fn key_problem(path: &Path, error: &ProtocolError) -> String {
 /// What is wrong with the file of the operators' token, and what to do.
 pub(super) fn token_problem(error: &TokenError) -> String {
     let cause = key_problem(&error.path, &error.cause);
-    format!("operator.token_file: the token cannot be used: {cause}")
+    format!("the token cannot be used: {cause}")
 }

@@ -92,8 +92,10 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     let listeners = bind_both(config.http.bind, config.operator.bind).map_err(Failure::failed)?;
     let pool = start_pool(config)?;
     // The token is made in the folder that the pool holds by now.
-    let auth = OperatorAuth::open(&config.operator.token_file, config.operator.bind)
-        .map_err(|error| Failure::Failed(token_problem(&error)))?;
+    let auth =
+        OperatorAuth::open(&config.operator.token_file, config.operator.bind).map_err(|error| {
+            Failure::Failed(format!("operator.token_file: {}", token_problem(&error)))
+        })?;
     let options = ServersOptions {
         max_requests: config.http.max_requests,
         client_timeout: config.http.client_timeout,

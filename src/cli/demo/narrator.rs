@@ -85,7 +85,7 @@ impl<'a> Narrator<'a> {
     ) -> Result<(), Failure> {
         while self.ended.len() < self.stage.tasks.len() {
             let event = events.wait_for(patience, |_| true).await;
-            match event.map_err(Failure::failed)? {
+            match event.map_err(|_| Failure::failed("the pool fell silent"))? {
                 PoolEvent::Offered(binding) => self.offered(binding)?,
                 PoolEvent::Fenced(binding) => {
                     let (title, attempt) = (self.title(&binding), binding.attempt);

@@ -3,9 +3,11 @@
 //! ```text
 //! hermes/          home of the board
 //! state/           of the coordinator
-//! pool.key         the master key; worker-<ordinal>.key the derived ones
-//! workspace/       where the workers' commands run
+//! pool.key         the master key
+//! operator.token   of the operators' server
+//! worker-<n>.key   the key of each worker
 //! worker-<n>.log   what each worker logged
+//! workspace/       where the workers' commands run
 //! ```
 
 use std::path::{Path, PathBuf};
