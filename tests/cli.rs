@@ -164,6 +164,7 @@ fn every_command_explains_itself_and_the_program_its_version() {
         &["check"],
         &["worker"],
         &["serve"],
+        &["demo"],
         &["board"],
         &["board", "create"],
         &["board", "add"],
@@ -439,7 +440,10 @@ fn a_log_has_one_line_per_record_with_its_time_in_utc() {
         .map(|c| if c.is_ascii_digit() { '0' } else { c })
         .collect();
     assert_eq!(shape, "0000-00-00T00:00:00.000Z");
-    assert_eq!(rest, "INFO hermes_pool::worker worker of ordinal 0 is up\n");
+    assert_eq!(
+        rest,
+        "INFO hermes_pool::worker the worker of ordinal 0 is up\n"
+    );
 }
 
 #[test]

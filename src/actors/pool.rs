@@ -30,6 +30,7 @@ use crate::board::BoardHost;
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Lane, LeasePolicy, Ordinal, PoolId, Timestamp};
 use crate::faults::Faults;
+use crate::store::StoreError;
 
 /// Name of the store's file in the state directory.
 const STORE_FILE: &str = "assignments.db";
@@ -369,7 +370,7 @@ impl Pool {
         self.shared.draining.load(Atomic::Relaxed)
     }
 
-    /// No new claims and offers from now on; waiting polls answer idle. Claims and workers live on.
+    /// No new claims, offers and passes from now on; waiting polls answer idle. Claims and workers live on.
     pub fn drain(&self) {
         self.shared.draining.store(true, Atomic::Relaxed);
         self.shared.ordinals.drain();
@@ -379,10 +380,15 @@ impl Pool {
         }
     }
 
-    /// One guarded maintenance cycle: every board is listed and gone through once. Whatever fails is put off and counted.
+    /// One guarded maintenance cycle: every board is listed and gone through once. Whatever fails is put off and counted;
+    /// with a store that cannot be opened that is everything.
     pub async fn run_once(&self) -> CycleReport {
         let mut report = CycleReport::default();
-        self.opened().await;
+        let mut store = self.shared.store.watch();
+        tokio::select! {
+            () = self.opened() => {}
+            _ = store.wait_for(cannot_be_opened) => {}
+        }
         for board in self.shared.directory.all() {
             report.boards += 1;
             if let Ok(Some(pass)) = board.reconciler.ask(RunPass).await {
@@ -407,6 +413,11 @@ impl Pool {
             arbiter.stop();
         }
     }
+}
+
+/// Whether the store's file is at fault, rather than its actor not being there yet.
+fn cannot_be_opened(status: &StoreStatus) -> bool {
+    matches!(status, StoreStatus::Down(StoreError::File { .. }))
 }
 
 fn keep_roster(
