@@ -172,6 +172,8 @@ impl Pool {
             draining,
             arbiters,
         };
+        // The store first: what is asked while it is being opened waits.
+        shared.store.launch(&shared.arbiters.store.handle());
         let pool = Self {
             shared: Arc::new(shared),
         };
@@ -460,6 +462,14 @@ async fn keep_store(pool: Pool) {
     }
 }
 
+/// Waits for a status; `None` when the store is gone for good.
+async fn follow(
+    status: &mut tokio::sync::watch::Receiver<StoreStatus>,
+    wanted: impl FnMut(&StoreStatus) -> bool,
+) -> Option<()> {
+    status.wait_for(wanted).await.ok().map(|_| ())
+}
+
 /// Reads the key as soon as its file can be read.
 async fn reload_key(pool: Pool) {
     while pool.shared.keys.problem().is_some() {
@@ -474,10 +484,9 @@ async fn reload_key(pool: Pool) {
 async fn serve_boards(pool: Pool, keeper: Keeper, host: Arc<dyn BoardHost>) {
     let mut status = pool.shared.store.watch();
     let fence = loop {
-        if status
-            .wait_for(|status| *status == StoreStatus::Ready)
+        if follow(&mut status, |status| *status == StoreStatus::Ready)
             .await
-            .is_err()
+            .is_none()
         {
             return;
         }
@@ -522,13 +531,18 @@ async fn serve_boards(pool: Pool, keeper: Keeper, host: Arc<dyn BoardHost>) {
         )
     });
     pool.shared.boards.send_replace(Some(boards));
-    // The ledger forgets the store's trouble when it is over, for as long as the pool lives.
     loop {
-        if status.changed().await.is_err() {
+        // What a slot asked while the store was down went unanswered.
+        pool.shared.ordinals.refresh_all();
+        pool.shared.ledger.clear("store", "open");
+        if follow(&mut status, |status| *status != StoreStatus::Ready)
+            .await
+            .is_none()
+            || follow(&mut status, |status| *status == StoreStatus::Ready)
+                .await
+                .is_none()
+        {
             return;
-        }
-        if *status.borrow_and_update() == StoreStatus::Ready {
-            pool.shared.ledger.clear("store", "open");
         }
     }
 }

@@ -77,14 +77,22 @@ pub struct StoreHandle {
 struct Shared {
     settings: StoreSettings,
     admission: Arc<Semaphore>,
-    current: Mutex<Option<Addr<StoreActor>>>,
+    link: Mutex<Link>,
     status: watch::Sender<StoreStatus>,
 }
 
+/// Where messages go.
+enum Link {
+    Vacant,
+    /// An actor is about to be built. Until its address is known nothing can be sent.
+    Launching,
+    Open(Addr<StoreActor>),
+}
+
 impl Shared {
-    fn current(&self) -> MutexGuard<'_, Option<Addr<StoreActor>>> {
-        // One address is replaced as a whole: a panic elsewhere cannot have left it half changed.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    fn link(&self) -> MutexGuard<'_, Link> {
+        // The link is replaced as a whole: a panic elsewhere cannot have left it half changed.
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn report(&self, status: StoreStatus) {
@@ -104,7 +112,7 @@ impl StoreHandle {
             shared: Arc::new(Shared {
                 settings,
                 admission: Arc::new(Semaphore::new(QUEUE_LIMIT)),
-                current: Mutex::new(None),
+                link: Mutex::new(Link::Vacant),
                 status: watch::Sender::new(StoreStatus::Down(StoreError::Down)),
             }),
         }
@@ -112,15 +120,24 @@ impl StoreHandle {
 
     /// Builds an actor on an arbiter of its own, unless one is there. [`StoreHandle::watch`] tells what became of it.
     pub fn launch(&self, arbiter: &ArbiterHandle) {
-        let mut current = self.shared.current();
-        if current.is_some() {
-            return;
+        {
+            let mut link = self.shared.link();
+            if !matches!(*link, Link::Vacant) {
+                return;
+            }
+            *link = Link::Launching;
         }
         self.shared.report(StoreStatus::Opening);
-        let shared = Arc::clone(&self.shared);
-        *current = Some(StoreActor::start_in_arbiter(arbiter, move |_| {
-            StoreActor::open(shared)
-        }));
+        // An arbiter that has stopped drops the closure, and the presence in it vacates the link again.
+        let presence = Presence {
+            shared: Arc::clone(&self.shared),
+            reason: StoreError::Down,
+        };
+        let address = StoreActor::start_in_arbiter(arbiter, move |_| StoreActor::open(presence));
+        let mut link = self.shared.link();
+        if matches!(*link, Link::Launching) {
+            *link = Link::Open(address);
+        }
     }
 
     /// Has an operation carried out, and waits until it is durable.
@@ -132,7 +149,10 @@ impl StoreHandle {
         let permit = Arc::clone(&self.shared.admission)
             .try_acquire_owned()
             .map_err(|_| StoreError::Overloaded)?;
-        let address = self.shared.current().clone().ok_or(StoreError::Down)?;
+        let address = match &*self.shared.link() {
+            Link::Open(address) => address.clone(),
+            Link::Vacant | Link::Launching => return Err(StoreError::Down),
+        };
         address
             .send(Run { operation, permit })
             .await
@@ -193,22 +213,22 @@ struct Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         // In this order: whoever sees the status may launch the next actor at once.
-        *self.shared.current() = None;
+        *self.shared.link() = Link::Vacant;
         self.shared.report(StoreStatus::Down(self.reason.clone()));
     }
 }
 
 impl StoreActor {
-    fn open(shared: Arc<Shared>) -> Self {
-        let settings = &shared.settings;
-        let (store, reason) = match Store::open(&settings.path, settings.slots) {
-            Ok(store) => (Some(store), StoreError::Down),
-            Err(error) => (None, error),
-        };
+    fn open(mut presence: Presence) -> Self {
+        let StoreSettings { path, slots, .. } = &presence.shared.settings;
+        let store = Store::open(path, *slots);
+        if let Err(error) = &store {
+            presence.reason = error.clone();
+        }
         Self {
-            store,
+            store: store.ok(),
             queue: Queue::default(),
-            presence: Presence { shared, reason },
+            presence,
         }
     }
 

@@ -113,10 +113,7 @@ async fn a_run_that_passes_its_limit_is_timed_out_on_the_board_and_its_worker_is
         pool.worker(0).heartbeat(&job).await.code(),
         "run_superseded"
     );
-    assert_eq!(
-        stage.runs(&board, &task)[0].outcome,
-        "timed_out"
-    );
+    assert_eq!(stage.runs(&board, &task)[0].outcome, "timed_out");
 }
 
 #[actix::test]
@@ -207,10 +204,7 @@ async fn a_board_that_cannot_be_told_for_too_long_stops_the_worker_and_the_run_i
         )
     })
     .await;
-    assert_eq!(
-        stage.runs(&board, &task)[0].outcome,
-        "reclaimed"
-    );
+    assert_eq!(stage.runs(&board, &task)[0].outcome, "reclaimed");
 }
 
 #[actix::test]

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hermes_pool::actors::{Listener, Pool, PoolEvent, PoolSettings, Reply, ReplyStatus, RunPass};
+use hermes_pool::actors::{
+    Listener, OrdinalHandle, Pool, PoolEvent, PoolSettings, Reply, ReplyStatus, RunPass,
+};
 use hermes_pool::board::hermes::{
     BoardDetails, EventLine, HermesBoards, NewTask, RunLine, Settings,
 };
@@ -19,24 +21,24 @@ use hermes_pool::protocol::{
 };
 
 /// When every test begins.
-pub const START: Timestamp = Timestamp(1_800_000_000.0);
+pub(crate) const START: Timestamp = Timestamp(1_800_000_000.0);
 /// Longest real time that a test waits for something to happen.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The lane that the tests' tasks are in.
-pub const LANE: &str = "codex-cli";
+pub(crate) const LANE: &str = "codex-cli";
 
 /// Everything that one test needs, in a folder of its own.
-pub struct Stage {
-    pub folder: tempfile::TempDir,
-    pub clock: Arc<ManualClock>,
-    pub boards: HermesBoards,
-    pub master: Key,
-    pub faults: Faults,
-    pub settings: PoolSettings,
+pub(crate) struct Stage {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) boards: HermesBoards,
+    pub(crate) master: Key,
+    pub(crate) faults: Faults,
+    pub(crate) settings: PoolSettings,
 }
 
 impl Stage {
-    pub fn new(slots: u16) -> Self {
+    pub(crate) fn new(slots: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("hermes");
         std::fs::create_dir(&home).unwrap();
@@ -73,12 +75,12 @@ impl Stage {
         }
     }
 
-    pub fn now(&self) -> i64 {
+    pub(crate) fn now(&self) -> i64 {
         self.clock.now().whole_seconds()
     }
 
     /// Makes an empty board.
-    pub fn board(&self, slug: &str) -> BoardSlug {
+    pub(crate) fn board(&self, slug: &str) -> BoardSlug {
         let slug = BoardSlug::parse(slug).unwrap();
         self.boards
             .create(&slug, &BoardDetails::default(), self.now())
@@ -87,7 +89,7 @@ impl Stage {
     }
 
     /// Adds a task for the pool's lane.
-    pub fn task(&self, board: &BoardSlug, title: &str) -> TaskId {
+    pub(crate) fn task(&self, board: &BoardSlug, title: &str) -> TaskId {
         self.add(
             board,
             NewTask {
@@ -98,7 +100,7 @@ impl Stage {
     }
 
     /// Adds a task; without an assignee it is for the pool's lane.
-    pub fn add(&self, board: &BoardSlug, mut task: NewTask) -> TaskId {
+    pub(crate) fn add(&self, board: &BoardSlug, mut task: NewTask) -> TaskId {
         task.assignee.get_or_insert_with(|| LANE.to_owned());
         let id = self
             .boards
@@ -109,7 +111,7 @@ impl Stage {
         TaskId::parse(&id).unwrap()
     }
 
-    pub fn status(&self, board: &BoardSlug, task: &TaskId) -> String {
+    pub(crate) fn status(&self, board: &BoardSlug, task: &TaskId) -> String {
         let tasks = self.boards.open(board).unwrap().tasks().unwrap();
         tasks
             .into_iter()
@@ -118,7 +120,7 @@ impl Stage {
             .status
     }
 
-    pub fn runs(&self, board: &BoardSlug, task: &TaskId) -> Vec<RunLine> {
+    pub(crate) fn runs(&self, board: &BoardSlug, task: &TaskId) -> Vec<RunLine> {
         self.boards
             .open(board)
             .unwrap()
@@ -126,7 +128,7 @@ impl Stage {
             .unwrap()
     }
 
-    pub fn events(&self, board: &BoardSlug, task: &TaskId) -> Vec<EventLine> {
+    pub(crate) fn events(&self, board: &BoardSlug, task: &TaskId) -> Vec<EventLine> {
         self.boards
             .open(board)
             .unwrap()
@@ -134,7 +136,7 @@ impl Stage {
             .unwrap()
     }
 
-    pub fn event_kinds(&self, board: &BoardSlug, task: &TaskId) -> Vec<String> {
+    pub(crate) fn event_kinds(&self, board: &BoardSlug, task: &TaskId) -> Vec<String> {
         self.events(board, task)
             .into_iter()
             .map(|event| event.kind)
@@ -142,13 +144,13 @@ impl Stage {
     }
 
     /// A connection to the board's own database, for what only a foreign hand does.
-    pub fn sql(&self, board: &BoardSlug) -> rusqlite::Connection {
+    pub(crate) fn sql(&self, board: &BoardSlug) -> rusqlite::Connection {
         let connection = rusqlite::Connection::open(self.database(board)).unwrap();
         connection.busy_timeout(Duration::from_secs(10)).unwrap();
         connection
     }
 
-    pub fn database(&self, board: &BoardSlug) -> PathBuf {
+    pub(crate) fn database(&self, board: &BoardSlug) -> PathBuf {
         self.boards
             .root()
             .join("kanban/boards")
@@ -157,13 +159,14 @@ impl Stage {
     }
 
     /// Starts the pool and waits until its boards are served.
-    pub async fn start(&self) -> Running<'_> {
+    pub(crate) async fn start(&self) -> Running<'_> {
         let pool = Pool::start(
             self.settings.clone(),
             self.clock.clone(),
             Arc::new(self.boards.clone()),
         )
         .unwrap();
+        let mut started = pool.listen();
         let running = Running {
             events: pool.listen(),
             pool,
@@ -172,20 +175,30 @@ impl Stage {
         tokio::time::timeout(PATIENCE, running.pool.opened())
             .await
             .expect("the pool opens its store and boards");
+        for board in running.pool.directory().all() {
+            let slug = board.parts.slug;
+            started
+                .wait_for(
+                    PATIENCE,
+                    |event| matches!(event, PoolEvent::Reconciled { board, .. } if *board == slug),
+                )
+                .await
+                .unwrap_or_else(|error| panic!("{error}"));
+        }
         running
     }
 }
 
 /// A running pool.
-pub struct Running<'a> {
-    pub stage: &'a Stage,
-    pub pool: Pool,
-    pub events: Listener,
+pub(crate) struct Running<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) pool: Pool,
+    pub(crate) events: Listener,
 }
 
 impl Running<'_> {
     /// Waits for an event.
-    pub async fn hear(&mut self, wanted: impl FnMut(&PoolEvent) -> bool) -> PoolEvent {
+    pub(crate) async fn hear(&mut self, wanted: impl FnMut(&PoolEvent) -> bool) -> PoolEvent {
         self.events
             .wait_for(PATIENCE, wanted)
             .await
@@ -193,28 +206,47 @@ impl Running<'_> {
     }
 
     /// Lets time pass.
-    pub fn advance(&self, seconds: f64) {
+    pub(crate) fn advance(&self, seconds: f64) {
         self.stage.clock.advance(Duration::from_secs_f64(seconds));
     }
 
+    /// Lets time pass in steps of a second until an event comes: for what backs off before it goes on.
+    pub(crate) async fn hear_after_a_while(
+        &mut self,
+        mut wanted: impl FnMut(&PoolEvent) -> bool,
+    ) -> PoolEvent {
+        for _ in 0..PATIENCE.as_secs() * 20 {
+            self.advance(1.0);
+            if let Ok(event) = self
+                .events
+                .wait_for(Duration::from_millis(50), &mut wanted)
+                .await
+            {
+                return event;
+            }
+        }
+        panic!("the awaited event did not come");
+    }
+
     /// Has the board's Reconciler go through it once, from now.
-    pub async fn pass(&self, board: &BoardSlug) -> hermes_pool::actors::PassReport {
+    pub(crate) async fn pass(&self, board: &BoardSlug) -> hermes_pool::actors::PassReport {
         let board = self.pool.board(board).expect("the board is served");
         board.reconciler.ask(RunPass).await.unwrap().unwrap()
     }
 
-    pub fn worker(&self, ordinal: u16) -> Worker {
+    pub(crate) fn worker(&self, ordinal: u16) -> Worker {
         Worker {
             key: derive_ordinal_key(&self.stage.master, ordinal, self.stage.settings.slots)
                 .unwrap(),
             ordinal,
             slots: self.stage.settings.slots,
-            pool: self.pool.clone(),
+            slot: self.pool.ordinal(Ordinal(ordinal)).unwrap(),
+            clock: self.stage.clock.clone(),
         }
     }
 
     /// Ends the pool as a crash would leave it: whatever is not durable is gone.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.pool.stop();
         let state_dir = self.stage.settings.state_dir.clone();
         drop(self);
@@ -229,30 +261,31 @@ impl Running<'_> {
 }
 
 /// A worker of one slot, without a network between.
-pub struct Worker {
+pub(crate) struct Worker {
     key: Key,
     ordinal: u16,
     slots: u16,
-    pool: Pool,
+    slot: OrdinalHandle,
+    clock: Arc<ManualClock>,
 }
 
 /// A run that a worker was handed.
 #[derive(Clone, Debug)]
-pub struct Job {
-    pub binding: Binding,
-    pub payload: AssignmentPayload,
-    pub payload_json: String,
+pub(crate) struct Job {
+    pub(crate) binding: Binding,
+    pub(crate) payload: AssignmentPayload,
+    pub(crate) payload_json: String,
 }
 
 /// What the pool answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub(crate) enum Answer {
     Ack(Ack),
     Refused { status: ReplyStatus, code: String },
 }
 
 impl Answer {
-    pub fn code(&self) -> &str {
+    pub(crate) fn code(&self) -> &str {
         match self {
             Self::Refused { code, .. } => code,
             Self::Ack(_) => "ok",
@@ -262,20 +295,15 @@ impl Answer {
 
 impl Worker {
     async fn send(&self, kind: Kind, binding: &Binding, payload: &Json, delivery: &str) -> Reply {
-        let now = self.pool.clock().now().whole_seconds();
+        let now = self.clock.now().whole_seconds();
         let bytes =
             sign_envelope(&self.key, kind, binding, payload, now, 120, Some(delivery)).unwrap();
         let message = parse_wire(&bytes).unwrap();
-        self.pool
-            .ordinal(Ordinal(self.ordinal))
-            .unwrap()
-            .deliver(message, kind)
-            .await
-            .unwrap()
+        self.slot.deliver(message, kind).await.unwrap()
     }
 
     fn open(&self, reply: &Reply, delivery: &str) -> hermes_pool::protocol::Envelope {
-        let now = self.pool.clock().now().whole_seconds();
+        let now = self.clock.now().whole_seconds();
         let message = parse_wire(&reply.envelope).unwrap();
         let envelope = verify_envelope(&self.key, message, None, now, self.slots).unwrap();
         assert_eq!(
@@ -286,12 +314,12 @@ impl Worker {
     }
 
     /// Polls without waiting.
-    pub async fn poll(&self) -> Option<Job> {
+    pub(crate) async fn poll(&self) -> Option<Job> {
         self.poll_as(&uuid::Uuid::new_v4().to_string(), 0).await
     }
 
     /// Polls under a delivery id, waiting on the server for up to `wait_seconds`.
-    pub async fn poll_as(&self, delivery: &str, wait_seconds: i64) -> Option<Job> {
+    pub(crate) async fn poll_as(&self, delivery: &str, wait_seconds: i64) -> Option<Job> {
         let payload = Json::object([("wait_seconds", Json::from(wait_seconds))]);
         let binding = Binding::without_run(i64::from(self.ordinal));
         let reply = self.send(Kind::Poll, &binding, &payload, delivery).await;
@@ -310,7 +338,7 @@ impl Worker {
         }
     }
 
-    pub async fn heartbeat(&self, job: &Job) -> Answer {
+    pub(crate) async fn heartbeat(&self, job: &Job) -> Answer {
         self.say(
             Kind::Heartbeat,
             job,
@@ -320,7 +348,7 @@ impl Worker {
         .await
     }
 
-    pub async fn submit(&self, job: &Job, result: &str) -> Answer {
+    pub(crate) async fn submit(&self, job: &Job, result: &str) -> Answer {
         let payload = parse_json(result.as_bytes()).unwrap();
         self.say(
             Kind::Result,
@@ -331,7 +359,13 @@ impl Worker {
         .await
     }
 
-    pub async fn say(&self, kind: Kind, job: &Job, payload: &Json, delivery: &str) -> Answer {
+    pub(crate) async fn say(
+        &self,
+        kind: Kind,
+        job: &Job,
+        payload: &Json,
+        delivery: &str,
+    ) -> Answer {
         let reply = self.send(kind, &job.binding, payload, delivery).await;
         let envelope = self.open(&reply, delivery);
         assert_eq!(
