@@ -144,10 +144,9 @@ fn messages_outside_their_window_are_told_the_time() {
 
 #[test]
 fn messages_that_are_not_authentic_change_nothing_and_learn_nothing() {
-    let mut served = Served::start(Stage::new(2));
-    // It is opened here, before any poll, so that the run of the other slot goes nowhere else.
-    let board = served.stage.board("zanzibar");
-    served.advance(60.0);
+    let stage = Stage::new(2);
+    let board = stage.board("zanzibar");
+    let mut served = Served::start(stage);
     let (_, errand) = served.running(&board, "Somebody else's errand", 1);
     let before = served.pool_rows();
 
@@ -213,8 +212,9 @@ fn messages_that_are_not_authentic_change_nothing_and_learn_nothing() {
 
 #[test]
 fn payloads_of_another_shape_are_refused_under_signature() {
-    let mut served = Served::start(Stage::new(2));
-    let board = served.stage.board("lab");
+    let stage = Stage::new(2);
+    let board = stage.board("lab");
+    let mut served = Served::start(stage);
     let (_, job) = served.running(&board, "t", 0);
     let activity = |bytes: usize| format!("{{\"activity\":\"{}\"}}", "x".repeat(bytes));
     let cases = [

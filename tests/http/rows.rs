@@ -51,7 +51,8 @@ pub fn assert_rows(served: &Served, rows: &[Row]) {
         }
         match wire.answer() {
             Ok(answer) => {
-                served.assert_discreet(&row.request, &answer);
+                served.assert_discreet(&answer);
+                served.assert_silent(&row.request, &answer);
                 let got = got(served, &answer, row.gets);
                 if got != format!("{:?}", row.gets) {
                     failures.push(format!("{}: wanted {:?}, got {got}", row.name, row.gets));
