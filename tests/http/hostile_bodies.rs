@@ -14,7 +14,9 @@ fn utf16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
 }
 
 fn utf32(text: &str, bytes: fn(u32) -> [u8; 4]) -> Vec<u8> {
-    text.chars().flat_map(|letter| bytes(letter.into())).collect()
+    text.chars()
+        .flat_map(|letter| bytes(letter.into()))
+        .collect()
 }
 
 fn joined(parts: &[&[u8]]) -> Vec<u8> {
@@ -33,15 +35,27 @@ fn bodies_that_are_no_message_are_malformed() {
         ("single quotes", b"{'kind':'poll'}".to_vec()),
         ("a comment", b"{}// poll".to_vec()),
         ("a name without quotes", b"{kind:1}".to_vec()),
-        ("a raw line feed in a text", b"{\"kind\":\"po\nll\"}".to_vec()),
+        (
+            "a raw line feed in a text",
+            b"{\"kind\":\"po\nll\"}".to_vec(),
+        ),
         ("an unknown escape", b"{\"kind\":\"\\x41\"}".to_vec()),
         ("a form feed between", b"{\x0c}".to_vec()),
         ("a number that begins with 0", b"{\"a\":01}".to_vec()),
-        ("infinity with a sign too many", b"{\"a\":+Infinity}".to_vec()),
+        (
+            "infinity with a sign too many",
+            b"{\"a\":+Infinity}".to_vec(),
+        ),
         ("bytes that are no UTF-8", b"{\"a\":\"\xff\"}".to_vec()),
         ("an overlong encoding", b"{\"a\":\"\xc0\xaf\"}".to_vec()),
-        ("a code point beyond Unicode", b"{\"a\":\"\xf4\x90\x80\x80\"}".to_vec()),
-        ("two byte order marks", b"\xef\xbb\xbf\xef\xbb\xbf{}".to_vec()),
+        (
+            "a code point beyond Unicode",
+            b"{\"a\":\"\xf4\x90\x80\x80\"}".to_vec(),
+        ),
+        (
+            "two byte order marks",
+            b"\xef\xbb\xbf\xef\xbb\xbf{}".to_vec(),
+        ),
         ("an odd half of UTF-16", b"{\0}\0 ".to_vec()),
         ("an array", b"[]".to_vec()),
         ("a text", b"\"poll\"".to_vec()),
@@ -49,7 +63,10 @@ fn bodies_that_are_no_message_are_malformed() {
         ("not a number", b"NaN".to_vec()),
         ("null", b"null".to_vec()),
         ("deep nesting", "[".repeat(60_000).into_bytes()),
-        ("deep nesting of objects", "{\"a\":".repeat(10_000).into_bytes()),
+        (
+            "deep nesting of objects",
+            "{\"a\":".repeat(10_000).into_bytes(),
+        ),
         ("a form", b"kind=poll&worker_ordinal=0".to_vec()),
         ("NULs", vec![0; 1024]),
         ("65536 blanks", vec![b' '; 65_536]),
@@ -87,42 +104,120 @@ fn encodings_of_unicode_are_detected_and_text_without_a_form_is_refused() {
         )
     };
     let rows = [
-        ("UTF-8 with a mark", marked(b"\xef\xbb\xbf", good().into_bytes()), IDLE),
+        (
+            "UTF-8 with a mark",
+            marked(b"\xef\xbb\xbf", good().into_bytes()),
+            IDLE,
+        ),
         ("UTF-16, little", utf16(&good(), u16::to_le_bytes), IDLE),
         ("UTF-16, big", utf16(&good(), u16::to_be_bytes), IDLE),
-        ("UTF-16 with a mark, little", marked(b"\xff\xfe", utf16(&good(), u16::to_le_bytes)), IDLE),
-        ("UTF-16 with a mark, big", marked(b"\xfe\xff", utf16(&good(), u16::to_be_bytes)), IDLE),
+        (
+            "UTF-16 with a mark, little",
+            marked(b"\xff\xfe", utf16(&good(), u16::to_le_bytes)),
+            IDLE,
+        ),
+        (
+            "UTF-16 with a mark, big",
+            marked(b"\xfe\xff", utf16(&good(), u16::to_be_bytes)),
+            IDLE,
+        ),
         ("UTF-32, little", utf32(&good(), u32::to_le_bytes), IDLE),
         ("UTF-32, big", utf32(&good(), u32::to_be_bytes), IDLE),
-        ("UTF-32 with a mark", marked(b"\xff\xfe\0\0", utf32(&good(), u32::to_le_bytes)), IDLE),
-        ("UTF-16 under the mark of the other", marked(b"\xfe\xff", utf16(&good(), u16::to_le_bytes)), MALFORMED),
-        ("blanks and line feeds", wide.replace(',', "\r\n\t, ").into_bytes(), IDLE),
-        ("fields in another order", {
-            let text = good();
-            let (first, rest) = text[1..text.len() - 1].split_once(',').unwrap();
-            format!("{{{rest},{first}}}").into_bytes()
-        }, IDLE),
-        ("NaN and infinities in the payload", sealed("{\"a\":[NaN,Infinity,-Infinity]}"), IDLE),
+        (
+            "UTF-32 with a mark",
+            marked(b"\xff\xfe\0\0", utf32(&good(), u32::to_le_bytes)),
+            IDLE,
+        ),
+        (
+            "UTF-16 under the mark of the other",
+            marked(b"\xfe\xff", utf16(&good(), u16::to_le_bytes)),
+            MALFORMED,
+        ),
+        (
+            "blanks and line feeds",
+            wide.replace(',', "\r\n\t, ").into_bytes(),
+            IDLE,
+        ),
+        (
+            "fields in another order",
+            {
+                let text = good();
+                let (first, rest) = text[1..text.len() - 1].split_once(',').unwrap();
+                format!("{{{rest},{first}}}").into_bytes()
+            },
+            IDLE,
+        ),
+        (
+            "NaN and infinities in the payload",
+            sealed("{\"a\":[NaN,Infinity,-Infinity]}"),
+            IDLE,
+        ),
         ("an integer of 4300 digits", long_integer(4300), IDLE),
         ("an integer of 4301 digits", long_integer(4301), MALFORMED),
         ("a payload of 900 levels", nested(900), IDLE),
         ("a payload of 2000 levels", nested(2000), MALFORMED),
         ("a float that overflows", sealed("{\"a\":1e999}"), IDLE),
-        ("keys with a meaning elsewhere", sealed("{\"$serde_json::private::Number\":\"x\",\"__proto__\":{}}"), IDLE),
+        (
+            "keys with a meaning elsewhere",
+            sealed("{\"$serde_json::private::Number\":\"x\",\"__proto__\":{}}"),
+            IDLE,
+        ),
         ("a NUL in a text", sealed("{\"a\":\"\\u0000\"}"), IDLE),
-        ("an escaped surrogate pair", sealed("{\"a\":\"\\ud83d\\ude00\"}"), IDLE),
-        ("a lone surrogate in the payload", sealed("{\"a\":\"\\ud800\"}"), INVALID),
-        ("a reversed pair", sealed("{\"a\":\"\\udc00\\ud800\"}"), INVALID),
-        ("a lone surrogate as a key", sealed("{\"\\udfff\":1}"), INVALID),
+        (
+            "an escaped surrogate pair",
+            sealed("{\"a\":\"\\ud83d\\ude00\"}"),
+            IDLE,
+        ),
+        (
+            "a lone surrogate in the payload",
+            sealed("{\"a\":\"\\ud800\"}"),
+            INVALID,
+        ),
+        (
+            "a reversed pair",
+            sealed("{\"a\":\"\\udc00\\ud800\"}"),
+            INVALID,
+        ),
+        (
+            "a lone surrogate as a key",
+            sealed("{\"\\udfff\":1}"),
+            INVALID,
+        ),
         ("a lone surrogate in bytes", surrogate_bytes, INVALID),
-        ("a lone surrogate as a further field", poll().sealed(&worker.key).with("\\ud800", "1").body(), INVALID),
-        ("a lone surrogate as the delivery", poll().with("delivery_id", "\"\\ud800\"").sealed(&worker.key).body(), INVALID),
-        ("a canonical form over the limit", poll().with("payload", format!("[{growing}]")).sealed(&worker.key).body(), INVALID),
-        ("a field twice, the last one good", doubled("\"result\"", "\"poll\"", &good()).into_bytes(), IDLE),
-        ("a field twice, the last one bad", {
-            let bad = poll().with("kind", "\"result\"").sealed(&worker.key).text();
-            doubled("\"poll\"", "\"result\"", &bad).into_bytes()
-        }, Gets::Error(400, "unexpected_kind")),
+        (
+            "a lone surrogate as a further field",
+            poll().sealed(&worker.key).with("\\ud800", "1").body(),
+            INVALID,
+        ),
+        (
+            "a lone surrogate as the delivery",
+            poll()
+                .with("delivery_id", "\"\\ud800\"")
+                .sealed(&worker.key)
+                .body(),
+            INVALID,
+        ),
+        (
+            "a canonical form over the limit",
+            poll()
+                .with("payload", format!("[{growing}]"))
+                .sealed(&worker.key)
+                .body(),
+            INVALID,
+        ),
+        (
+            "a field twice, the last one good",
+            doubled("\"result\"", "\"poll\"", &good()).into_bytes(),
+            IDLE,
+        ),
+        (
+            "a field twice, the last one bad",
+            {
+                let bad = poll().with("kind", "\"result\"").sealed(&worker.key).text();
+                doubled("\"poll\"", "\"result\"", &bad).into_bytes()
+            },
+            Gets::Error(400, "unexpected_kind"),
+        ),
     ]
     .map(|(name, body, gets)| {
         assert!(body.len() <= 65_536, "{name}");

@@ -12,18 +12,31 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A code over a text under a key, which is used as the text it is.
-pub fn code(key: &str, text: &str) -> String {
+pub(crate) fn code(key: &str, text: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).unwrap();
     mac.update(text.as_bytes());
     hex(&mac.finalize().into_bytes())
 }
 
 /// The key of one ordinal.
-pub fn ordinal_key(master: &str, ordinal: u16) -> String {
+pub(crate) fn ordinal_key(master: &str, ordinal: u16) -> String {
     code(
         master,
         &format!("hermes-execution-pool-v2:worker:{ordinal}"),
     )
+}
+
+/// The canonical texts of a message's fields.
+fn fields_of(text: &str) -> BTreeMap<String, String> {
+    let Ok(Json::Object(fields)) = parse_json(text.as_bytes()) else {
+        panic!("no envelope: {text}");
+    };
+    let named = |(name, value): &(_, Json)| {
+        let name: &hermes_pool::protocol::Text = name;
+        let name = name.as_str().unwrap().to_owned();
+        (name, canonical_text(value).unwrap())
+    };
+    fields.iter().map(named).collect()
 }
 
 /// Canonical text; empty where there is none.
@@ -35,13 +48,13 @@ fn canonical(text: &str) -> String {
 
 /// A message whose fields are JSON texts, so that each can be anything.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub(crate) struct Message {
     fields: BTreeMap<String, String>,
 }
 
 impl Message {
     /// A message without a run, that lives for two minutes.
-    pub fn new(kind: &str, ordinal: u16, now: i64) -> Self {
+    pub(crate) fn new(kind: &str, ordinal: u16, now: i64) -> Self {
         let delivery = uuid::Uuid::new_v4();
         let fields = [
             ("version", "2".to_owned()),
@@ -63,26 +76,26 @@ impl Message {
     }
 
     /// The message with one field set to a JSON text.
-    pub fn with(mut self, name: &str, text: impl ToString) -> Self {
+    pub(crate) fn with(mut self, name: &str, text: impl ToString) -> Self {
         self.fields.insert(name.to_owned(), text.to_string());
         self
     }
 
-    pub fn without(mut self, name: &str) -> Self {
+    pub(crate) fn without(mut self, name: &str) -> Self {
         self.fields.remove(name);
         self
     }
 
     /// The message with the binding of an assignment.
-    pub fn of(mut self, run: &Signed) -> Self {
+    pub(crate) fn of(mut self, run: &Signed) -> Self {
         for name in ["board", "task_id", "run_id", "attempt"] {
-            self = self.with(name, &run.envelope[name]);
+            self = self.with(name, &run.fields[name]);
         }
         self
     }
 
     /// The message with its digest, unless it has one, and its signature.
-    pub fn sealed(mut self, key: &str) -> Self {
+    pub(crate) fn sealed(mut self, key: &str) -> Self {
         if !self.fields.contains_key("payload_digest") {
             let payload = canonical(&self.fields["payload"]);
             let digest = hex(&Sha256::digest(payload.as_bytes()));
@@ -93,12 +106,12 @@ impl Message {
         self.with("signature", format!("\"{signature}\""))
     }
 
-    pub fn field(&self, name: &str) -> &str {
+    pub(crate) fn field(&self, name: &str) -> &str {
         &self.fields[name]
     }
 
     /// The body of a request, ordered by name but otherwise as the fields were written.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let members = self
             .fields
             .iter()
@@ -106,48 +119,48 @@ impl Message {
         format!("{{{}}}", members.collect::<Vec<_>>().join(","))
     }
 
-    pub fn body(&self) -> Vec<u8> {
+    pub(crate) fn body(&self) -> Vec<u8> {
         self.text().into_bytes()
     }
 }
 
 /// An authentic answer.
 #[derive(Clone, Debug)]
-pub struct Signed {
-    pub envelope: serde_json::Value,
+pub(crate) struct Signed {
+    pub(crate) envelope: serde_json::Value,
+    /// The canonical text of each field.
+    pub(crate) fields: BTreeMap<String, String>,
 }
 
 impl Signed {
     /// Reads a body, which must be an envelope that this key signed.
     #[track_caller]
-    pub fn open(key: &str, body: &str) -> Self {
-        let envelope: serde_json::Value = serde_json::from_str(body).unwrap();
-        let Ok(Json::Object(mut fields)) = parse_json(body.as_bytes()) else {
-            panic!("no envelope: {body}");
-        };
-        let signature = fields.remove("signature").expect("a signature");
-        let signed = canonical_text(&Json::Object(fields)).unwrap();
-        assert_eq!(
-            signature.as_str(),
-            Some(code(key, &signed).as_str()),
-            "{body}"
-        );
-        let payload = canonical(&envelope["payload"].to_string());
-        let digest = hex(&Sha256::digest(payload.as_bytes()));
-        assert_eq!(envelope["payload_digest"], digest, "{body}");
-        Self { envelope }
+    pub(crate) fn open(key: &str, body: &str) -> Self {
+        let fields = fields_of(body);
+        let expected = Message {
+            fields: fields.clone(),
+        }
+        .without("payload_digest")
+        .sealed(key);
+        for name in ["payload_digest", "signature"] {
+            assert_eq!(fields[name], expected.fields[name], "{name} of {body}");
+        }
+        Self {
+            envelope: serde_json::from_str(body).unwrap(),
+            fields,
+        }
     }
 
-    pub fn kind(&self) -> &str {
+    pub(crate) fn kind(&self) -> &str {
         self.envelope["kind"].as_str().unwrap()
     }
 
-    pub fn payload(&self) -> &serde_json::Value {
+    pub(crate) fn payload(&self) -> &serde_json::Value {
         &self.envelope["payload"]
     }
 
     /// The code of a refusal, or the status of an acknowledgement.
-    pub fn code(&self) -> &str {
+    pub(crate) fn code(&self) -> &str {
         let payload = self.payload();
         payload["code"]
             .as_str()

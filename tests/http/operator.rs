@@ -36,7 +36,10 @@ fn health_readiness_and_the_page_are_there() {
     );
     let page = served.operate("GET", "/", "");
     assert_eq!(page.status, 200);
-    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
     assert!(page.text().starts_with("<!doctype html>"));
     // It is told apart by what it reads, not by what is put into it.
     assert!(!page.text().contains("A task with"));
@@ -91,8 +94,16 @@ fn assignments_come_page_by_page_each_once() {
         let document = page.json();
         for row in document["assignments"].as_array().unwrap() {
             let name = |field: &str| row[field].as_str().unwrap().to_owned();
-            found.push(format!("{}/{}/{}", name("board"), name("task"), name("run")));
-            assert_eq!((name("state").as_str(), &row["attempt"]), ("running", &1.into()));
+            found.push(format!(
+                "{}/{}/{}",
+                name("board"),
+                name("task"),
+                name("run")
+            ));
+            assert_eq!(
+                (name("state").as_str(), &row["attempt"]),
+                ("running", &1.into())
+            );
         }
         pages += 1;
         match document["next"].as_str() {
@@ -103,13 +114,27 @@ fn assignments_come_page_by_page_each_once() {
     assert_eq!((pages, found.len()), (3, 5));
     assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "in order");
 
-    let all = served.operate("GET", "/api/v1/assignments?limit=4000000000", "").json();
+    let all = served
+        .operate("GET", "/api/v1/assignments?limit=4000000000", "")
+        .json();
     assert_eq!(all["assignments"].as_array().unwrap().len(), 5);
-    let none = served.operate("GET", "/api/v1/assignments?after=zzz/t_0/1", "").json();
-    assert_eq!(none.to_string(), r#"{"assignments":[],"illegal":[],"next":null}"#);
+    let none = served
+        .operate("GET", "/api/v1/assignments?after=zzz/t_0/1", "")
+        .json();
+    assert_eq!(
+        none.to_string(),
+        r#"{"assignments":[],"illegal":[],"next":null}"#
+    );
     for query in [
-        "limit=x", "limit=-1", "limit=4294967296", "limit=1&limit=2", "after=lab", "after=lab/t",
-        "after=../x/1", "after=%ff", "after=lab/t/1%00",
+        "limit=x",
+        "limit=-1",
+        "limit=4294967296",
+        "limit=1&limit=2",
+        "after=lab",
+        "after=lab/t",
+        "after=../x/1",
+        "after=%ff",
+        "after=lab/t/1%00",
     ] {
         let answer = served.operate("GET", &format!("/api/v1/assignments?{query}"), "");
         assert_error(&answer, 400, "invalid_query");
@@ -127,7 +152,10 @@ fn sample(line: &str) -> (&str, Vec<(&str, &str)>, f64) {
     let labels = labels
         .map(|label| {
             let (key, value) = label.split_once('=').unwrap();
-            (key, value.strip_prefix('"').unwrap().strip_suffix('"').unwrap())
+            (
+                key,
+                value.strip_prefix('"').unwrap().strip_suffix('"').unwrap(),
+            )
         })
         .collect();
     (name, labels, value.parse().unwrap())
@@ -165,8 +193,16 @@ fn metrics_are_open_metrics_with_bounded_labels() {
         assert_eq!(name, expected, "{line}");
         assert!(name.starts_with("hermes_pool_") && value >= 0.0, "{line}");
         for (key, value) in labels {
-            assert!(["state", "cause", "kind", "outcome", "actor"].contains(&key), "{line}");
-            assert!(value.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
+            assert!(
+                ["state", "cause", "kind", "outcome", "actor"].contains(&key),
+                "{line}"
+            );
+            assert!(
+                value
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
+                "{line}"
+            );
         }
     }
     for line in [
@@ -184,7 +220,10 @@ fn metrics_are_open_metrics_with_bounded_labels() {
         "hermes_pool_messages_total{kind=\"poll\",outcome=\"assignment\"} 1",
         "hermes_pool_messages_total{kind=\"poll\",outcome=\"idle\"} 2",
     ] {
-        assert!(body.lines().any(|found| found == line), "{line} is not in\n{text}");
+        assert!(
+            body.lines().any(|found| found == line),
+            "{line} is not in\n{text}"
+        );
     }
 }
 
@@ -192,7 +231,13 @@ fn metrics_are_open_metrics_with_bounded_labels() {
 fn whatever_could_change_something_needs_the_token_on_loopback_too() {
     let served = served();
     let token = served.bearer();
-    let paths = ["/", "/readyz", "/metrics", "/api/v1/pool", "/api/v1/assignments"];
+    let paths = [
+        "/",
+        "/readyz",
+        "/metrics",
+        "/api/v1/pool",
+        "/api/v1/assignments",
+    ];
     for method in ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"] {
         for path in paths {
             let refused = served.operate(method, path, "");
@@ -217,7 +262,11 @@ fn whatever_could_change_something_needs_the_token_on_loopback_too() {
         format!("Bearer {}", served.master),
     ] {
         let headers = format!("Authorization: {wrong}\r\n");
-        assert_error(&served.operate("POST", "/metrics", &headers), 401, "token_required");
+        assert_error(
+            &served.operate("POST", "/metrics", &headers),
+            401,
+            "token_required",
+        );
     }
     let file = served.stage.folder.path().join("operator.token");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -229,8 +278,17 @@ fn other_paths_are_not_found() {
     let served = served();
     let token = served.bearer();
     for path in [
-        "/nowhere", "/healthz/", "/readyz/x", "/api", "/api/v1", "/api/v1/pool/", "/api/v2/pool",
-        "/API/v1/pool", "//metrics", "/%2e%2e/etc/passwd", "/operator.token",
+        "/nowhere",
+        "/healthz/",
+        "/readyz/x",
+        "/api",
+        "/api/v1",
+        "/api/v1/pool/",
+        "/api/v2/pool",
+        "/API/v1/pool",
+        "//metrics",
+        "/%2e%2e/etc/passwd",
+        "/operator.token",
     ] {
         assert_error(&served.operate("GET", path, ""), 404, "not_found");
         assert_error(&served.operate("POST", path, &token), 404, "not_found");

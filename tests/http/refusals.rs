@@ -2,7 +2,7 @@
 
 use hermes_pool::actors::PoolEvent;
 use hermes_pool::board::hermes::NewTask;
-use hermes_pool::domain::{LeasePolicy, Terminal};
+use hermes_pool::domain::{BoardSlug, LeasePolicy, Terminal};
 use serde_json::json;
 
 use crate::message::Signed;
@@ -10,6 +10,11 @@ use crate::served::{Served, Worker};
 use crate::support::Stage;
 
 const DONE: &str = r#"{"outcome":"completed","summary":"all of it"}"#;
+
+/// The board of every test here.
+fn lab() -> BoardSlug {
+    BoardSlug::parse("lab").unwrap()
+}
 
 /// A pool of two slots with one board.
 fn stage() -> Stage {
@@ -39,13 +44,12 @@ fn assert_unknown(worker: &Worker<'_>, job: &Signed, field: &str, value: &str) {
 
 #[test]
 fn a_run_is_offered_kept_alive_and_completed() {
-    let stage = stage();
-    let board = stage.board("other");
-    let mut served = Served::start(stage);
+    let mut served = Served::start(stage());
+    let board = lab();
     let (task, job) = served.running(&board, "A title", 0);
     let worker = served.worker(0);
     let envelope = &job.envelope;
-    assert_eq!(envelope["board"], "other");
+    assert_eq!(envelope["board"], "lab");
     assert_eq!(envelope["task_id"], task.as_str());
     assert_eq!(envelope["attempt"], 1);
     let expected = json!({
@@ -60,7 +64,12 @@ fn a_run_is_offered_kept_alive_and_completed() {
         "limits": { "lease_seconds": 90, "max_runtime_seconds": null },
     });
     assert_eq!(job.payload(), &expected);
-    assert!(job.payload()["context"].as_str().unwrap().contains("A title"));
+    assert!(
+        job.payload()["context"]
+            .as_str()
+            .unwrap()
+            .contains("A title")
+    );
 
     let beat = worker.message("heartbeat").of(&job).sealed(&worker.key);
     for duplicate in [false, true] {
@@ -84,7 +93,7 @@ fn a_run_is_offered_kept_alive_and_completed() {
 #[test]
 fn runs_that_are_unknown_or_anothers_are_refused() {
     let mut served = Served::start(stage());
-    let board = hermes_pool::domain::BoardSlug::parse("lab").unwrap();
+    let board = lab();
     let (_, job) = served.running(&board, "t", 0);
     let worker = served.worker(0);
     assert_unknown(&worker, &job, "run_id", "\"999\"");
@@ -105,7 +114,7 @@ fn runs_that_are_unknown_or_anothers_are_refused() {
 #[test]
 fn attempts_that_are_over_or_never_were_are_stale() {
     let mut served = Served::start(stage());
-    let board = hermes_pool::domain::BoardSlug::parse("lab").unwrap();
+    let board = lab();
     let (_, old) = served.running(&board, "t", 0);
     served.advance(90.5);
     served.hear(|event| matches!(event, PoolEvent::Fenced(_)));
@@ -113,7 +122,10 @@ fn attempts_that_are_over_or_never_were_are_stale() {
     let new = worker.poll().expect("the second attempt");
     assert_eq!(new.envelope["attempt"], 2);
     assert_eq!(new.payload(), old.payload());
-    assert_eq!(new.envelope["payload_digest"], old.envelope["payload_digest"]);
+    assert_eq!(
+        new.envelope["payload_digest"],
+        old.envelope["payload_digest"]
+    );
     for attempt in ["1", "0", "3", "100000000000000000000000000000"] {
         for kind in ["heartbeat", "result"] {
             let message = worker.message(kind).of(&new).with("payload", DONE);
@@ -129,23 +141,27 @@ fn attempts_that_are_over_or_never_were_are_stale() {
 
 #[test]
 fn a_lease_that_ends_now_is_alive_and_one_that_ended_is_not() {
-    let mut served = Served::start(stage());
-    let board = hermes_pool::domain::BoardSlug::parse("lab").unwrap();
-    let (_, job) = served.running(&board, "t", 0);
-    let worker = served.worker(0);
-    served.advance(90.0);
-    assert_eq!(worker.heartbeat(&job).0, 200);
-    // Past the lease, but before the slot's own timer looks at it.
-    served.advance(90.0005);
-    for answer in [worker.heartbeat(&job), worker.submit(&job, DONE)] {
-        assert_refused(answer, "lease_expired", "assignment lease expired");
+    for kind in ["heartbeat", "result"] {
+        // The second one is past the lease, but before the slot's own timer looks at it.
+        for (seconds, is_alive) in [(90.0, true), (90.0005, false)] {
+            let mut served = Served::start(stage());
+            let (_, job) = served.running(&lab(), "t", 0);
+            served.advance(seconds);
+            let worker = served.worker(0);
+            let answer = worker.say(worker.message(kind).of(&job).with("payload", DONE));
+            if is_alive {
+                assert_eq!(answer.0, 200, "{kind}");
+            } else {
+                assert_refused(answer, "lease_expired", "assignment lease expired");
+            }
+        }
     }
 }
 
 #[test]
 fn a_delivery_identifier_stands_for_one_heartbeat() {
     let mut served = Served::start(stage());
-    let board = hermes_pool::domain::BoardSlug::parse("lab").unwrap();
+    let board = lab();
     let (_, job) = served.running(&board, "t", 0);
     let worker = served.worker(0);
     let beat = worker.message("heartbeat").of(&job);
@@ -160,7 +176,7 @@ fn a_delivery_identifier_stands_for_one_heartbeat() {
 #[test]
 fn a_result_is_final() {
     let mut served = Served::start(stage());
-    let board = hermes_pool::domain::BoardSlug::parse("lab").unwrap();
+    let board = lab();
     // The board cannot be written to, so that the run stays where it is.
     let (_, job) = served.running(&board, "t", 0);
     let lock = served.stage.sql(&board);
@@ -191,7 +207,7 @@ fn a_run_whose_last_attempt_fell_silent_takes_nothing_more() {
     let mut stage = stage();
     stage.settings.policy = LeasePolicy::clamped(90, 1, 300);
     let mut served = Served::start(stage);
-    let board = hermes_pool::domain::BoardSlug::parse("lab").unwrap();
+    let board = lab();
     let (_, job) = served.running(&board, "t", 0);
     served.advance(90.5);
     served.hear(|event| matches!(event, PoolEvent::LeaseFailed(..)));
@@ -228,7 +244,7 @@ fn a_run_that_its_board_took_away_or_whose_limit_passed_is_superseded() {
     };
 
     let mut served = Served::start(stage());
-    let board = hermes_pool::domain::BoardSlug::parse("lab").unwrap();
+    let board = lab();
     let (task, job) = served.running(&board, "t", 0);
     served.pass(&board);
     served

@@ -6,7 +6,7 @@ use crate::wire::{Answer, Wire};
 
 /// What a request gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Gets {
+pub(crate) enum Gets {
     /// An unsigned JSON error.
     Error(u16, &'static str),
     /// A signed answer under the key of ordinal 0: the code of a refusal, or the status of an acknowledgement.
@@ -16,15 +16,15 @@ pub enum Gets {
 }
 
 /// One row.
-pub struct Row {
-    pub name: &'static str,
-    pub request: Vec<u8>,
-    pub gets: Gets,
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) request: Vec<u8>,
+    pub(crate) gets: Gets,
     /// The client sends nothing more.
-    pub finishes: bool,
+    pub(crate) finishes: bool,
 }
 
-pub fn row(name: &'static str, request: impl Into<Vec<u8>>, gets: Gets) -> Row {
+pub(crate) fn row(name: &'static str, request: impl Into<Vec<u8>>, gets: Gets) -> Row {
     Row {
         name,
         request: request.into(),
@@ -34,14 +34,14 @@ pub fn row(name: &'static str, request: impl Into<Vec<u8>>, gets: Gets) -> Row {
 }
 
 impl Row {
-    pub fn then_finishes(mut self) -> Self {
+    pub(crate) fn then_finishes(mut self) -> Self {
         self.finishes = true;
         self
     }
 }
 
 /// Sends every row on a connection of its own; after each, the pool serves the next good request.
-pub fn assert_rows(served: &Served, rows: &[Row]) {
+pub(crate) fn assert_rows(served: &Served, rows: &[Row]) {
     let mut failures = Vec::new();
     for row in rows {
         let mut wire = Wire::open(served.workers);

@@ -15,7 +15,7 @@ use crate::support::{PATIENCE, Stage};
 use crate::wire::{Answer, Wire, post};
 
 /// What the servers are started with where a test does not say otherwise.
-pub fn options() -> ServersOptions {
+pub(crate) fn options() -> ServersOptions {
     ServersOptions {
         max_requests: 300,
         client_timeout: PATIENCE,
@@ -23,13 +23,13 @@ pub fn options() -> ServersOptions {
     }
 }
 
-pub struct Served {
-    pub stage: Stage,
-    pub pool: Pool,
-    pub workers: SocketAddr,
-    pub operators: SocketAddr,
+pub(crate) struct Served {
+    pub(crate) stage: Stage,
+    pub(crate) pool: Pool,
+    pub(crate) workers: SocketAddr,
+    pub(crate) operators: SocketAddr,
     /// The text of the pool's key file.
-    pub master: String,
+    pub(crate) master: String,
     events: Listener,
     runtime: tokio::runtime::Runtime,
     stop: Option<oneshot::Sender<()>>,
@@ -38,11 +38,11 @@ pub struct Served {
 
 impl Served {
     /// Starts pool and servers, and waits until the pool's boards are served.
-    pub fn start(stage: Stage) -> Self {
+    pub(crate) fn start(stage: Stage) -> Self {
         Self::start_with(stage, options())
     }
 
-    pub fn start_with(stage: Stage, options: ServersOptions) -> Self {
+    pub(crate) fn start_with(stage: Stage, options: ServersOptions) -> Self {
         let served = Self::start_unready(stage, options);
         let opened = async { tokio::time::timeout(PATIENCE, served.pool.opened()).await };
         served
@@ -53,7 +53,7 @@ impl Served {
     }
 
     /// Starts pool and servers, whatever may be missing.
-    pub fn start_unready(stage: Stage, options: ServersOptions) -> Self {
+    pub(crate) fn start_unready(stage: Stage, options: ServersOptions) -> Self {
         let (settings, clock) = (stage.settings.clone(), stage.clock.clone());
         let host = Arc::new(stage.boards.clone());
         let token_file = stage.folder.path().join("operator.token");
@@ -93,17 +93,17 @@ impl Served {
         }
     }
 
-    pub fn now(&self) -> i64 {
+    pub(crate) fn now(&self) -> i64 {
         self.stage.now()
     }
 
-    pub fn advance(&self, seconds: f64) {
+    pub(crate) fn advance(&self, seconds: f64) {
         self.stage.clock.advance(Duration::from_secs_f64(seconds));
     }
 
     /// Waits for an event.
     #[track_caller]
-    pub fn hear(&mut self, wanted: impl FnMut(&PoolEvent) -> bool) -> PoolEvent {
+    pub(crate) fn hear(&mut self, wanted: impl FnMut(&PoolEvent) -> bool) -> PoolEvent {
         // A future with a timer has to be made inside the runtime.
         let events = &mut self.events;
         let waiting = async { events.wait_for(PATIENCE, wanted).await };
@@ -112,18 +112,18 @@ impl Served {
     }
 
     /// Waits until a slot's poll is parked.
-    pub fn hear_waiting(&mut self, ordinal: u16) {
+    pub(crate) fn hear_waiting(&mut self, ordinal: u16) {
         self.hear(|event| *event == PoolEvent::Waiting(Ordinal(ordinal)));
     }
 
-    pub fn pass(&self, board: &BoardSlug) -> PassReport {
+    pub(crate) fn pass(&self, board: &BoardSlug) -> PassReport {
         let board = self.pool.board(board).expect("the board is served");
         let pass = board.reconciler.ask(RunPass);
         self.runtime.block_on(pass).unwrap().unwrap()
     }
 
     /// The rows of the store, as text.
-    pub fn pool_rows(&self) -> String {
+    pub(crate) fn pool_rows(&self) -> String {
         let store = self.store();
         let mut rows = String::new();
         for table in ["assignments", "deliveries"] {
@@ -143,7 +143,7 @@ impl Served {
     }
 
     /// The result that the store holds for a run.
-    pub fn result_of(&self, job: &Signed) -> Option<String> {
+    pub(crate) fn result_of(&self, job: &Signed) -> Option<String> {
         let name = |field: &str| job.envelope[field].as_str().unwrap().to_owned();
         self.store()
             .query_row(
@@ -156,27 +156,30 @@ impl Served {
 
     /// Waits for what nobody announces: looks until it is so.
     #[track_caller]
-    pub fn until(&self, mut condition: impl FnMut(&Self) -> bool) {
+    pub(crate) fn until(&self, mut condition: impl FnMut(&Self) -> bool) {
         let deadline = std::time::Instant::now() + PATIENCE;
         while !condition(self) {
-            assert!(std::time::Instant::now() < deadline, "it does not come to that");
+            assert!(
+                std::time::Instant::now() < deadline,
+                "it does not come to that"
+            );
             std::thread::park_timeout(Duration::from_millis(2));
         }
     }
 
     /// A connection to the pool's own database, for what only a foreign hand does.
-    pub fn store(&self) -> rusqlite::Connection {
+    pub(crate) fn store(&self) -> rusqlite::Connection {
         let path = self.stage.settings.state_dir.join("assignments.db");
         let connection = rusqlite::Connection::open(path).unwrap();
         connection.busy_timeout(PATIENCE).unwrap();
         connection
     }
 
-    pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
 
-    pub fn worker(&self, ordinal: u16) -> Worker<'_> {
+    pub(crate) fn worker(&self, ordinal: u16) -> Worker<'_> {
         Worker {
             key: ordinal_key(&self.master, ordinal),
             served: self,
@@ -185,7 +188,12 @@ impl Served {
     }
 
     /// Adds a task, and has the slot claim and fetch it.
-    pub fn running(&mut self, board: &BoardSlug, title: &str, ordinal: u16) -> (TaskId, Signed) {
+    pub(crate) fn running(
+        &mut self,
+        board: &BoardSlug,
+        title: &str,
+        ordinal: u16,
+    ) -> (TaskId, Signed) {
         let task = self.stage.task(board, title);
         assert!(self.worker(ordinal).poll().is_none());
         self.hear(|event| matches!(event, PoolEvent::Added(binding) if binding.key.task == task));
@@ -195,7 +203,7 @@ impl Served {
 
     /// Sends bytes to the worker endpoints and reads one answer.
     #[track_caller]
-    pub fn exchange(&self, bytes: &[u8]) -> Answer {
+    pub(crate) fn exchange(&self, bytes: &[u8]) -> Answer {
         let mut wire = Wire::open(self.workers);
         wire.send(bytes);
         let answer = wire.answer().expect("an answer");
@@ -205,7 +213,7 @@ impl Served {
 
     /// Sends a request without a body to the operator endpoints.
     #[track_caller]
-    pub fn operate(&self, method: &str, target: &str, headers: &str) -> Answer {
+    pub(crate) fn operate(&self, method: &str, target: &str, headers: &str) -> Answer {
         let mut wire = Wire::open(self.operators);
         let request = format!("{method} {target} HTTP/1.1\r\nHost: pool\r\n{headers}\r\n");
         wire.send(request.as_bytes());
@@ -217,14 +225,14 @@ impl Served {
         answer
     }
 
-    pub fn bearer(&self) -> String {
+    pub(crate) fn bearer(&self) -> String {
         let token = bearer_token(&self.stage.folder.path().join("operator.token")).unwrap();
         format!("Authorization: {token}\r\n")
     }
 
     /// Nothing about this host is told to a worker.
     #[track_caller]
-    pub fn assert_discreet(&self, answer: &Answer) {
+    pub(crate) fn assert_discreet(&self, answer: &Answer) {
         let told = format!("{}{}", answer.head, answer.text());
         let folder = self.stage.folder.path().to_str().unwrap();
         let private = [
@@ -249,7 +257,7 @@ impl Served {
 
     /// Nothing about what belongs to another slot is told, except what the asker said.
     #[track_caller]
-    pub fn assert_silent(&self, request: &[u8], answer: &Answer) {
+    pub(crate) fn assert_silent(&self, request: &[u8], answer: &Answer) {
         let asked = String::from_utf8_lossy(request);
         for secret in SECRETS {
             let told = !asked.contains(secret) && answer.text().contains(secret);
@@ -258,7 +266,7 @@ impl Served {
     }
 
     /// Begins a graceful stop, as SIGTERM does.
-    pub fn begin_stop(&mut self) {
+    pub(crate) fn begin_stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             // An error is a system that has ended by itself; joining its thread tells why.
             let _ = stop.send(());
@@ -267,7 +275,7 @@ impl Served {
 }
 
 /// Names that tests give to what belongs to somebody else than the one who asks.
-pub const SECRETS: [&str; 2] = ["zanzibar", "Somebody else's errand"];
+pub(crate) const SECRETS: [&str; 2] = ["zanzibar", "Somebody else's errand"];
 
 impl Drop for Served {
     fn drop(&mut self) {
@@ -281,20 +289,20 @@ impl Drop for Served {
 }
 
 /// The worker of one slot, over sockets.
-pub struct Worker<'a> {
+pub(crate) struct Worker<'a> {
     served: &'a Served,
-    pub ordinal: u16,
-    pub key: String,
+    pub(crate) ordinal: u16,
+    pub(crate) key: String,
 }
 
 impl Worker<'_> {
     /// A message that is yet to be sealed.
-    pub fn message(&self, kind: &str) -> Message {
+    pub(crate) fn message(&self, kind: &str) -> Message {
         Message::new(kind, self.ordinal, self.served.now())
     }
 
     /// A poll, ready to be sent.
-    pub fn poll_request(&self, wait_seconds: u32) -> Vec<u8> {
+    pub(crate) fn poll_request(&self, wait_seconds: u32) -> Vec<u8> {
         let message = self
             .message("poll")
             .with("payload", format!("{{\"wait_seconds\":{wait_seconds}}}"));
@@ -303,13 +311,13 @@ impl Worker<'_> {
 
     /// Seals a message and sends it to the path of its kind.
     #[track_caller]
-    pub fn say(&self, message: Message) -> (u16, Signed) {
+    pub(crate) fn say(&self, message: Message) -> (u16, Signed) {
         self.deliver(&message.sealed(&self.key))
     }
 
     /// Sends a sealed message to the path of its kind; the answer must be authentic and about this very request.
     #[track_caller]
-    pub fn deliver(&self, message: &Message) -> (u16, Signed) {
+    pub(crate) fn deliver(&self, message: &Message) -> (u16, Signed) {
         let path = format!("/v2/{}", message.field("kind").trim_matches('"'));
         let answer = self.served.exchange(&post(&path, &message.body()));
         let signed = self.open(&answer, message);
@@ -318,7 +326,7 @@ impl Worker<'_> {
 
     /// Opens a signed answer to a message.
     #[track_caller]
-    pub fn open(&self, answer: &Answer, message: &Message) -> Signed {
+    pub(crate) fn open(&self, answer: &Answer, message: &Message) -> Signed {
         assert_eq!(answer.header("content-type"), Some("application/json"));
         let signed = Signed::open(&self.key, answer.text());
         let repeated: &[&str] = match signed.kind() {
@@ -333,12 +341,7 @@ impl Worker<'_> {
             _ => &["delivery_id", "worker_ordinal"],
         };
         for name in repeated {
-            let sent = message.field(name);
-            assert_eq!(
-                signed.envelope[name].to_string(),
-                sent,
-                "{name} is repeated"
-            );
+            assert_eq!(signed.fields[*name], message.field(name), "{name}");
         }
         assert_eq!(signed.envelope["issued_at"], self.served.now());
         signed
@@ -346,7 +349,7 @@ impl Worker<'_> {
 
     /// Asks for work without waiting.
     #[track_caller]
-    pub fn poll(&self) -> Option<Signed> {
+    pub(crate) fn poll(&self) -> Option<Signed> {
         let (status, signed) = self.say(self.message("poll"));
         assert_eq!(status, 200, "{signed:?}");
         match signed.kind() {
@@ -359,12 +362,12 @@ impl Worker<'_> {
     }
 
     #[track_caller]
-    pub fn heartbeat(&self, job: &Signed) -> (u16, Signed) {
+    pub(crate) fn heartbeat(&self, job: &Signed) -> (u16, Signed) {
         self.say(self.message("heartbeat").of(job))
     }
 
     #[track_caller]
-    pub fn submit(&self, job: &Signed, payload: &str) -> (u16, Signed) {
+    pub(crate) fn submit(&self, job: &Signed, payload: &str) -> (u16, Signed) {
         self.say(self.message("result").of(job).with("payload", payload))
     }
 }

@@ -7,39 +7,39 @@ use std::time::Duration;
 use crate::support::PATIENCE;
 
 /// One connection.
-pub struct Wire {
+pub(crate) struct Wire {
     stream: TcpStream,
     unread: Vec<u8>,
 }
 
 /// One answer.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (key, value) = line.split_once(':')?;
             key.eq_ignore_ascii_case(name).then(|| value.trim())
         })
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("every body is UTF-8")
     }
 
     #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// The error that an unsigned refusal carries.
     #[track_caller]
-    pub fn error(&self) -> (u16, String, String) {
+    pub(crate) fn error(&self) -> (u16, String, String) {
         assert_eq!(self.header("content-type"), Some("application/json"));
         let document = self.json();
         let text = |name: &str| {
@@ -53,7 +53,7 @@ impl Answer {
 }
 
 impl Wire {
-    pub fn open(address: SocketAddr) -> Self {
+    pub(crate) fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -65,27 +65,27 @@ impl Wire {
     }
 
     /// Sends bytes. A server that has heard enough may close before all of them are sent.
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
     /// Sends nothing more, and still listens.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
     /// Goes away at once, as a process that is killed with data unread.
-    pub fn reset(self) {
+    pub(crate) fn reset(self) {
         rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).unwrap();
     }
 
     /// Reads the next answer.
-    pub fn answer(&mut self) -> io::Result<Answer> {
+    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         self.answer_to("POST")
     }
 
     /// Reads the next answer, to a request with this method: one to HEAD has no body.
-    pub fn answer_to(&mut self, method: &str) -> io::Result<Answer> {
+    pub(crate) fn answer_to(&mut self, method: &str) -> io::Result<Answer> {
         let head = loop {
             if let Some(end) = find(&self.unread, b"\r\n\r\n") {
                 let rest = self.unread.split_off(end + 4);
@@ -113,7 +113,7 @@ impl Wire {
     }
 
     /// Whether an answer, or a part of one, has arrived; looks without waiting.
-    pub fn has_heard(&mut self) -> bool {
+    pub(crate) fn has_heard(&mut self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let heard = !self.unread.is_empty() || self.read_more().is_ok();
         self.stream.set_nonblocking(false).unwrap();
@@ -121,7 +121,7 @@ impl Wire {
     }
 
     /// Whether the server closes the connection without another byte.
-    pub fn is_closed(mut self) -> bool {
+    pub(crate) fn is_closed(mut self) -> bool {
         if !self.unread.is_empty() {
             return false;
         }
@@ -153,12 +153,12 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 /// A POST with a body of the announced length.
-pub fn post(path: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn post(path: &str, body: &[u8]) -> Vec<u8> {
     post_with(path, "", body)
 }
 
 /// The same, with further header lines, each ended by CRLF.
-pub fn post_with(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn post_with(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let mut request =
         format!("POST {path} HTTP/1.1\r\nHost: pool\r\n{headers}Content-Length: {length}\r\n\r\n")
