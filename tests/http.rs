@@ -1,6 +1,12 @@
 //! The worker and operator endpoints over real sockets: real servers, a real pool on real files, and a client whose every
 //! byte is under the test's control.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
 #[path = "support/mod.rs"]
 mod support;
 

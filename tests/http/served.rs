@@ -24,6 +24,7 @@ pub(crate) fn options() -> ServersOptions {
 }
 
 pub(crate) struct Served {
+    system: System,
     pub(crate) stage: Stage,
     pub(crate) pool: Pool,
     pub(crate) workers: SocketAddr,
@@ -32,6 +33,10 @@ pub(crate) struct Served {
     pub(crate) master: String,
     events: Listener,
     runtime: tokio::runtime::Runtime,
+}
+
+/// The thread of pool and servers; it is stopped, gracefully, when this is dropped.
+struct System {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -88,9 +93,26 @@ impl Served {
             workers,
             operators,
             events,
-            stop: Some(stop),
-            thread: Some(thread),
+            system: System {
+                stop: Some(stop),
+                thread: Some(thread),
+            },
         }
+    }
+
+    /// Stops gracefully, and leaves what a coordinator leaves behind.
+    pub(crate) fn stop(self) -> Stage {
+        let Self {
+            system,
+            stage,
+            pool,
+            ..
+        } = self;
+        drop((system, pool));
+        // The pool's threads let go of the state directory when they have ended.
+        let lock = stage.settings.state_dir.join("coordinator.lock");
+        std::fs::File::open(lock).unwrap().lock().unwrap();
+        stage
     }
 
     pub(crate) fn now(&self) -> i64 {
@@ -267,6 +289,12 @@ impl Served {
 
     /// Begins a graceful stop, as SIGTERM does.
     pub(crate) fn begin_stop(&mut self) {
+        self.system.begin_stop();
+    }
+}
+
+impl System {
+    fn begin_stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             // An error is a system that has ended by itself; joining its thread tells why.
             let _ = stop.send(());
@@ -274,10 +302,7 @@ impl Served {
     }
 }
 
-/// Names that tests give to what belongs to somebody else than the one who asks.
-pub(crate) const SECRETS: [&str; 2] = ["zanzibar", "Somebody else's errand"];
-
-impl Drop for Served {
+impl Drop for System {
     fn drop(&mut self) {
         self.begin_stop();
         if let Some(thread) = self.thread.take()
@@ -287,6 +312,9 @@ impl Drop for Served {
         }
     }
 }
+
+/// Names that tests give to what belongs to somebody else than the one who asks.
+pub(crate) const SECRETS: [&str; 2] = ["zanzibar", "Somebody else's errand"];
 
 /// The worker of one slot, over sockets.
 pub(crate) struct Worker<'a> {

@@ -95,30 +95,47 @@ fn a_poll_whose_worker_left_takes_no_run_from_the_one_that_follows() {
 fn at_a_stop_polls_are_idle_and_claims_live_on() {
     let (stage, board) = lab(2);
     let mut served = Served::start(stage);
-    let (task, job) = served.running(&board, "t", 1);
+    let (task, _) = served.running(&board, "t", 1);
+    served.pass(&board);
     let before = served.stage.event_kinds(&board, &task);
     let (mut wire, message) = waiting_poll(&mut served, 0);
     served.begin_stop();
     let answer = wire.answer().unwrap();
     assert_idle(&served.worker(0), &answer, &message);
     assert!(wire.is_closed());
-    assert_eq!(served.stage.status(&board, &task), "running");
-    assert_eq!(served.stage.event_kinds(&board, &task), before);
-    drop(job);
+    let stage = served.stop();
+    assert_eq!(stage.status(&board, &task), "running");
+    assert_eq!(stage.event_kinds(&board, &task), before);
 }
 
 #[test]
-fn while_the_pool_drains_nothing_is_offered_and_results_are_taken() {
+fn while_the_pool_drains_results_are_taken_and_nothing_else_happens_until_the_next_start() {
     let (stage, board) = lab(2);
     let mut served = Served::start(stage);
-    let (_, job) = served.running(&board, "t", 0);
+    let (task, job) = served.running(&board, "t", 0);
+    served.pass(&board);
     served.pool.drain();
+    let before = served.stage.event_kinds(&board, &task);
     let worker = served.worker(0);
-    assert!(worker.poll().is_none(), "not even its own run");
+    assert!(worker.poll().is_none(), "not even its own run is offered");
     let answer = served.exchange(&served.worker(1).poll_request(30));
-    assert_eq!(answer.status, 200, "a poll does not wait");
+    assert_eq!(answer.status, 200, "no poll waits");
     assert_eq!(worker.heartbeat(&job).0, 200);
     assert_eq!(worker.submit(&job, DONE).0, 200);
+    served.advance(60.0);
+    let stage = served.stop();
+    assert_eq!(stage.event_kinds(&board, &task), before);
+
+    let mut served = Served::start(stage);
+    served.until(|served| served.stage.status(&board, &task) == "done");
+    let worker = served.worker(0);
+    let (status, signed) = worker.submit(&job, DONE);
+    assert_eq!(
+        (status, &signed.payload()["duplicate"]),
+        (200, &true.into())
+    );
+    let next = served.running(&board, "the next one", 0);
+    assert_ne!(next.0, task);
 }
 
 #[test]
