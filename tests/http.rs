@@ -12,6 +12,8 @@ mod support;
 
 #[path = "http/hostile_bodies.rs"]
 mod hostile_bodies;
+#[path = "http/hostile_fields.rs"]
+mod hostile_fields;
 #[path = "http/hostile_messages.rs"]
 mod hostile_messages;
 #[path = "http/hostile_requests.rs"]

@@ -139,6 +139,15 @@ fn encodings_of_unicode_are_detected_and_text_without_a_form_is_refused() {
             IDLE,
         ),
         (
+            "65536 bytes, most of them blank",
+            {
+                let text = good();
+                let blanks = " ".repeat(65_536 - text.len());
+                format!("{blanks}{text}").into_bytes()
+            },
+            IDLE,
+        ),
+        (
             "fields in another order",
             {
                 let text = good();

@@ -249,6 +249,7 @@ fn whatever_could_change_something_needs_the_token_on_loopback_too() {
         }
         let health = served.operate(method, "/healthz", "");
         assert_error(&health, 405, "method_not_allowed");
+        assert_eq!(health.header("allow"), Some("GET"));
     }
     let secret = token.trim().rsplit(' ').next().unwrap().to_owned();
     for wrong in [
@@ -271,6 +272,27 @@ fn whatever_could_change_something_needs_the_token_on_loopback_too() {
     let file = served.stage.folder.path().join("operator.token");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(secret.len(), 64);
+}
+
+#[test]
+fn beyond_loopback_only_health_is_told_without_the_token() {
+    let served = Served::start_as_if_on(Stage::new(1), "10.0.0.1".parse().unwrap());
+    let token = served.bearer();
+    assert_eq!(served.operate("GET", "/healthz", "").status, 200);
+    for path in [
+        "/",
+        "/readyz",
+        "/metrics",
+        "/api/v1/pool",
+        "/api/v1/assignments",
+    ] {
+        let refused = served.operate("GET", path, "");
+        assert_error(&refused, 401, "token_required");
+        assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+        assert_eq!(served.operate("GET", path, &token).status, 200, "{path}");
+    }
+    let nowhere = served.operate("GET", "/nowhere", "");
+    assert_error(&nowhere, 401, "token_required");
 }
 
 #[test]

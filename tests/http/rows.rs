@@ -24,6 +24,28 @@ pub(crate) struct Row {
     pub(crate) finishes: bool,
 }
 
+impl Gets {
+    /// `200 idle` is signed, `400 malformed` an error, `400` alone the library's.
+    fn parse(text: &'static str) -> Self {
+        let (status, code) = text.split_once(' ').unwrap_or((text, ""));
+        match (status.parse().unwrap(), code) {
+            (status, "") => Self::Bare(status),
+            (status @ (200 | 409 | 422), code) => Self::Signed(status, code),
+            (status, code) => Self::Error(status, code),
+        }
+    }
+}
+
+/// Rows from lines of `name | … | what it gets`; `make` turns what stands between into a request.
+pub(crate) fn table(lines: &'static str, make: impl Fn(&[&str]) -> Vec<u8>) -> Vec<Row> {
+    let line = |line: &'static str| {
+        let cells: Vec<&'static str> = line.split(" | ").map(str::trim).collect();
+        let (name, gets) = (cells[0], cells[cells.len() - 1]);
+        row(name, make(&cells[1..cells.len() - 1]), Gets::parse(gets))
+    };
+    lines.trim().lines().map(line).collect()
+}
+
 pub(crate) fn row(name: &'static str, request: impl Into<Vec<u8>>, gets: Gets) -> Row {
     Row {
         name,

@@ -1,6 +1,6 @@
 //! A pool behind its two real servers, on a system of its own; the test stands outside, as a client does.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -59,6 +59,15 @@ impl Served {
 
     /// Starts pool and servers, whatever may be missing.
     pub(crate) fn start_unready(stage: Stage, options: ServersOptions) -> Self {
+        Self::launch(stage, options, Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// Starts pool and servers with the rules for an operator port on this address; it is bound on loopback all the same.
+    pub(crate) fn start_as_if_on(stage: Stage, address: IpAddr) -> Self {
+        Self::launch(stage, options(), address)
+    }
+
+    fn launch(stage: Stage, options: ServersOptions, operators_on: IpAddr) -> Self {
         let (settings, clock) = (stage.settings.clone(), stage.clock.clone());
         let host = Arc::new(stage.boards.clone());
         let token_file = stage.folder.path().join("operator.token");
@@ -68,8 +77,7 @@ impl Served {
             actix::System::new().block_on(async move {
                 let any = "127.0.0.1:0".parse().unwrap();
                 let listeners = bind_both(any, any).unwrap();
-                let auth =
-                    OperatorAuth::open(&token_file, listeners.1.local_addr().unwrap()).unwrap();
+                let auth = OperatorAuth::open(&token_file, (operators_on, 0).into()).unwrap();
                 let pool = Pool::start(settings, clock, host).unwrap();
                 let servers = Servers::start(&pool, listeners, auth, &options).unwrap();
                 let addresses = (servers.worker_address, servers.operator_address);
@@ -240,10 +248,12 @@ impl Served {
         let request = format!("{method} {target} HTTP/1.1\r\nHost: pool\r\n{headers}\r\n");
         wire.send(request.as_bytes());
         let answer = wire.answer_to(method).expect("an answer");
-        assert!(
-            !answer.text().contains(&self.master) || self.master.is_empty(),
-            "a key is told"
-        );
+        let token = self.bearer();
+        let token = token.trim_start_matches("Authorization: Bearer ").trim();
+        for secret in [token, &self.master] {
+            let told = !secret.is_empty() && answer.text().contains(secret);
+            assert!(!told, "a secret is told by {target}");
+        }
         answer
     }
 
@@ -355,6 +365,7 @@ impl Worker<'_> {
     /// Opens a signed answer to a message.
     #[track_caller]
     pub(crate) fn open(&self, answer: &Answer, message: &Message) -> Signed {
+        self.served.assert_discreet(answer);
         assert_eq!(answer.header("content-type"), Some("application/json"));
         let signed = Signed::open(&self.key, answer.text());
         let repeated: &[&str] = match signed.kind() {

@@ -121,7 +121,7 @@ impl Wire {
     }
 
     /// Whether the server closes the connection without another byte.
-    pub(crate) fn is_closed(mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         if !self.unread.is_empty() {
             return false;
         }
