@@ -154,7 +154,7 @@ fn every_ending_is_recognised_as_our_own_afterwards() {
         limit_seconds: 60,
         failure_limit: 2,
     };
-    let mark = "a-1".to_owned();
+    let mark = mark::text("a-1", "ffffffff");
     let blocked = || ExpectedEnding::Blocked { reason: text() };
     for (ending, expected, outcome, landing) in [
         (
