@@ -48,23 +48,24 @@ impl Served {
     }
 
     pub(crate) fn start_with(stage: Stage, options: ServersOptions) -> Self {
-        let served = Self::start_unready(stage, options);
-        let opened = async { tokio::time::timeout(PATIENCE, served.pool.opened()).await };
-        served
-            .runtime
-            .block_on(opened)
-            .expect("the pool opens its store and boards");
-        served
+        Self::start_unready(stage, options).opened()
+    }
+
+    /// Starts them with the rules for an operator port on this address; it is bound on loopback all the same.
+    pub(crate) fn start_as_if_on(stage: Stage, address: IpAddr) -> Self {
+        Self::launch(stage, options(), address).opened()
+    }
+
+    fn opened(self) -> Self {
+        let opened = async { tokio::time::timeout(PATIENCE, self.pool.opened()).await };
+        let opened = self.runtime.block_on(opened);
+        opened.expect("the pool opens its store and boards");
+        self
     }
 
     /// Starts pool and servers, whatever may be missing.
     pub(crate) fn start_unready(stage: Stage, options: ServersOptions) -> Self {
         Self::launch(stage, options, Ipv4Addr::LOCALHOST.into())
-    }
-
-    /// Starts pool and servers with the rules for an operator port on this address; it is bound on loopback all the same.
-    pub(crate) fn start_as_if_on(stage: Stage, address: IpAddr) -> Self {
-        Self::launch(stage, options(), address)
     }
 
     fn launch(stage: Stage, options: ServersOptions, operators_on: IpAddr) -> Self {

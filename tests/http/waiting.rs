@@ -1,6 +1,6 @@
 //! Requests that wait: long polls, replies that wait for their commit, clients that leave, and more of all than is served.
 
-use hermes_pool::actors::PoolEvent;
+use hermes_pool::actors::{PoolEvent, RunPass};
 use hermes_pool::domain::BoardSlug;
 use hermes_pool::faults::{Fault, FaultPoint};
 
@@ -122,7 +122,10 @@ fn while_the_pool_drains_results_are_taken_and_nothing_else_happens_until_the_ne
     assert_eq!(answer.status, 200, "no poll waits");
     assert_eq!(worker.heartbeat(&job).0, 200);
     assert_eq!(worker.submit(&job, DONE).0, 200);
-    served.advance(60.0);
+    let actors = served.pool.board(&board).unwrap();
+    let pass = served.wait(async { actors.reconciler.ask(RunPass).await });
+    assert!(pass.unwrap().is_none(), "no pass begins");
+    drop(actors);
     let stage = served.stop();
     assert_eq!(stage.event_kinds(&board, &task), before);
 
