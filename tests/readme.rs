@@ -1,3 +1,5 @@
+//! A test that drives the pool from code. It stands in the README too, to the letter.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +57,7 @@ async fn an_attempt_that_falls_silent_is_fenced_at_its_deadline() {
     };
     let pool = Pool::start(settings, clock.clone(), Arc::new(boards)).unwrap();
     let mut events = pool.listen();
+    pool.opened().await;
 
     // The slot's worker asks for work, and waits for it.
     let key = derive_ordinal_key(&master, 0, 1).unwrap();

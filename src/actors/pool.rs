@@ -246,7 +246,7 @@ impl Pool {
         }
     }
 
-    /// Waits until the store is open and the boards were listed once.
+    /// Waits until the store is open, every slot's actor is up, and the boards were listed once.
     pub async fn opened(&self) {
         let mut boards = self.shared.boards.subscribe();
         let Ok(link) = boards
@@ -259,6 +259,9 @@ impl Pool {
         if let Some(link) = link {
             // If it goes down meanwhile, the one that follows lists by itself.
             let _ = link.ask(ListBoards).await;
+        }
+        for (_, slot) in self.shared.ordinals.all() {
+            slot.link().up().await;
         }
     }
 
