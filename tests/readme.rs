@@ -92,3 +92,17 @@ async fn an_attempt_that_falls_silent_is_fenced_at_its_deadline() {
     };
     assert_eq!(binding.attempt.0, 2);
 }
+
+#[test]
+fn the_readme_shows_this_very_test() {
+    let example = include_str!("readme.rs");
+    let test = example.split("\n#[test]").next().unwrap_or_default();
+    let shown = test
+        .split_once("\n\n")
+        .map_or(test, |(_, code)| code)
+        .trim_end();
+    assert!(
+        include_str!("../README.md").contains(shown),
+        "README.md shows another test than tests/readme.rs"
+    );
+}
