@@ -1,32 +1,30 @@
 //! The [`StoreActor`]: alone on its arbiter, which it may block, and the only writer of the store.
 //!
-//! Each message queues its operation. The first of a group also sends the actor a `Flush`, which comes after everything
-//! that was waiting by then, and commits all of it at once; what arrives during that commit forms the next group. That is
-//! the whole mechanism. Replies leave after the commit.
+//! A caller queues its operation; the first of a group also sends the actor a `Flush`, which commits all that is queued by
+//! then at once; what arrives during that commit forms the next group. That is the whole mechanism, and the actor is woken
+//! once a group, not once a message. Replies leave after the commit.
 //!
-//! Invariants: what waits is counted, and the permit travels inside the message, so that a caller who has given up frees
+//! Invariants: what waits is counted, and the permit travels with the operation, so that a caller who has given up frees
 //! no place that is still taken. A failing or panicking operation fails alone. The actor keeps nothing but its connection:
-//! if it goes down, its parent builds a new one behind the same handle ([`StoreHandle::launch`]).
+//! if it goes down, its parent builds a new one behind the same handle ([`StoreHandle::launch`]); what was queued is gone
+//! with it.
 //!
-//! A call that is dropped before its turn is withdrawn; once it was taken up it runs on. A caller who is answered
+//! An operation that was queued is carried out, whether or not anybody still waits for its reply. A caller who is answered
 //! [`StoreError::Unknown`] asks again.
 //!
 //! Deliberately absent: retries, and restarting itself. A store that cannot be opened ends the actor, with the reason in
 //! its [`StoreStatus`].
 
-use std::cell::RefCell;
 use std::fmt;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use actix::dev::{MessageResponse, OneshotSender};
 use actix::{
     Actor, ActorContext, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler,
     Message, WrapFuture,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::clock::SharedClock;
 use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
@@ -77,14 +75,40 @@ pub struct StoreHandle {
 struct Shared {
     settings: StoreSettings,
     admission: Arc<Semaphore>,
-    current: Mutex<Option<Addr<StoreActor>>>,
+    current: Mutex<Option<Current>>,
     status: watch::Sender<StoreStatus>,
 }
 
+/// The actor that is there, and what it is to commit next.
+struct Current {
+    address: Addr<StoreActor>,
+    queue: Vec<Job>,
+}
+
 impl Shared {
-    fn current(&self) -> MutexGuard<'_, Option<Addr<StoreActor>>> {
-        // One address is replaced as a whole: a panic elsewhere cannot have left it half changed.
+    fn current(&self) -> MutexGuard<'_, Option<Current>> {
+        // Nothing is called under this lock that leaves it half changed: a panic elsewhere does not matter.
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues an operation, and wakes the actor for the first of a group.
+    fn enqueue(&self, job: Job) -> Result<(), StoreError> {
+        let mut current = self.current();
+        let current = current.as_mut().ok_or(StoreError::Down)?;
+        current.queue.push(job);
+        if current.queue.len() == 1 {
+            current.address.do_send(Flush);
+        }
+        Ok(())
+    }
+
+    /// Takes all that is queued.
+    fn take_group(&self) -> Vec<Job> {
+        let mut current = self.current();
+        current
+            .as_mut()
+            .map(|current| std::mem::take(&mut current.queue))
+            .unwrap_or_default()
     }
 
     fn report(&self, status: StoreStatus) {
@@ -118,9 +142,10 @@ impl StoreHandle {
         }
         self.shared.report(StoreStatus::Opening);
         let shared = Arc::clone(&self.shared);
-        *current = Some(StoreActor::start_in_arbiter(arbiter, move |_| {
-            StoreActor::open(shared)
-        }));
+        *current = Some(Current {
+            address: StoreActor::start_in_arbiter(arbiter, move |_| StoreActor::open(shared)),
+            queue: Vec::new(),
+        });
     }
 
     /// Has an operation carried out, and waits until it is durable.
@@ -132,11 +157,13 @@ impl StoreHandle {
         let permit = Arc::clone(&self.shared.admission)
             .try_acquire_owned()
             .map_err(|_| StoreError::Overloaded)?;
-        let address = self.shared.current().clone().ok_or(StoreError::Down)?;
-        address
-            .send(Run { operation, permit })
-            .await
-            .unwrap_or(Err(StoreError::Unknown))
+        let (reply, answer) = oneshot::channel();
+        self.shared.enqueue(Job::new(operation, move |outcome| {
+            drop(permit);
+            // A caller who has given up needs no reply.
+            let _ = reply.send(outcome);
+        }))?;
+        answer.await.unwrap_or(Err(StoreError::Unknown))
     }
 
     /// How the store fares.
@@ -175,12 +202,9 @@ impl fmt::Debug for StoreHandle {
     }
 }
 
-type Queue = Rc<RefCell<Vec<Job>>>;
-
 /// The only writer of the store. It is reached through a [`StoreHandle`].
 pub struct StoreActor {
     store: Option<Store>,
-    queue: Queue,
     presence: Presence,
 }
 
@@ -207,7 +231,6 @@ impl StoreActor {
         };
         Self {
             store,
-            queue: Queue::default(),
             presence: Presence { shared, reason },
         }
     }
@@ -217,7 +240,7 @@ impl StoreActor {
     }
 
     fn flush(&mut self) {
-        let group = self.queue.take();
+        let group = self.presence.shared.take_group();
         let now = self.clock().now();
         let Some(store) = &mut self.store else {
             return;
@@ -281,56 +304,6 @@ impl Actor for StoreActor {
         }
         self.presence.shared.report(StoreStatus::Ready);
         self.collect_after(COLLECT_INTERVAL, ctx);
-    }
-}
-
-/// An operation on its way to the store, with its place in the queue.
-#[derive(Debug)]
-pub struct Run<O: Operation> {
-    operation: O,
-    permit: OwnedSemaphorePermit,
-}
-
-impl<O: Operation> Message for Run<O> {
-    type Result = Result<O::Reply, StoreError>;
-}
-
-impl<O: Operation> Handler<Run<O>> for StoreActor {
-    type Result = Enqueue<O>;
-
-    fn handle(&mut self, run: Run<O>, _ctx: &mut Self::Context) -> Enqueue<O> {
-        Enqueue {
-            queue: Rc::clone(&self.queue),
-            run,
-        }
-    }
-}
-
-/// The response to a [`Run`]: it queues the operation together with whoever waits for its reply.
-pub struct Enqueue<O: Operation> {
-    queue: Queue,
-    run: Run<O>,
-}
-
-impl<O: Operation> MessageResponse<StoreActor, Run<O>> for Enqueue<O> {
-    fn handle(
-        self,
-        ctx: &mut Context<StoreActor>,
-        reply: Option<OneshotSender<Result<O::Reply, StoreError>>>,
-    ) {
-        let Run { operation, permit } = self.run;
-        let job = Job::new(operation, move |outcome| {
-            drop(permit);
-            if let Some(reply) = reply {
-                // A caller who has given up needs no reply.
-                let _ = reply.send(outcome);
-            }
-        });
-        let mut queue = self.queue.borrow_mut();
-        queue.push(job);
-        if queue.len() == 1 {
-            ctx.address().do_send(Flush);
-        }
     }
 }
 

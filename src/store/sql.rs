@@ -144,4 +144,23 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn no_statement_is_prepared_anew_for_what_is_bound_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("assignments.db"), 10).unwrap();
+        for (name, sql) in ALL {
+            let mut statement = store.connection.prepare(sql).unwrap();
+            for state in ["assigned", "running", "finalized"] {
+                let values = vec![state; statement.parameter_count()];
+                let mut rows = statement
+                    .query(rusqlite::params_from_iter(values))
+                    .unwrap();
+                // What it does with such values is of no interest.
+                let _ = rows.next();
+            }
+            let again = statement.get_status(rusqlite::StatementStatus::RePrepare);
+            assert_eq!(again, 0, "{name}");
+        }
+    }
 }

@@ -71,8 +71,17 @@ fn first_offer(home: &Home, ordinal: u16) -> Outcome<(f64, f64)> {
         .build()?;
     runtime.block_on(async {
         let mut connection = Connection::open(served.address).await?;
-        let poll = request("/v2/poll", &worker.poll(30)?);
-        worker.take(&connection.send(&poll).await?)?;
+        // Like any worker, it asks again where the pool cannot answer yet.
+        let reply = loop {
+            match connection
+                .send(&request("/v2/poll", &worker.poll(30)?))
+                .await
+            {
+                Err(refused) if refused.to_string().starts_with("HTTP/1.1 503 ") => {}
+                reply => break reply?,
+            }
+        };
+        worker.take(&reply)?;
         let millis = began.elapsed().as_secs_f64() * 1e3;
         for _ in 0..HEARTBEATS {
             let heartbeat = request("/v2/heartbeat", &worker.heartbeat()?);
