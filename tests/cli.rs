@@ -163,6 +163,7 @@ fn every_command_explains_itself_and_the_program_its_version() {
         &["status"],
         &["check"],
         &["worker"],
+        &["serve"],
         &["board"],
         &["board", "create"],
         &["board", "add"],
@@ -353,7 +354,7 @@ lab    read_only  5      1 s ago    1         schema\\u{1b}[2J
 PUT OFF    WORK    SINCE      TRIED  NEXT TRY  WHY
 lab/t_1/7  settle  100 s ago  3      in 9 s    busy
 
-assignments: 0 assigned, 9 finalized, 0 lease_failed, 0 result, 1 running, 0 stale
+assignments: 0 assigned, 1 running, 0 result, 0 lease_failed, 9 finalized, 0 stale
 "
     );
 }
@@ -442,25 +443,67 @@ fn a_log_has_one_line_per_record_with_its_time_in_utc() {
 }
 
 #[test]
-fn check_tells_every_problem_and_ends_with_1() {
+fn check_tells_every_problem_on_a_line_and_ends_with_1() {
     let folder = tempfile::tempdir().unwrap();
-    call(folder.path(), &["check"]).assert_fails(
+    let path = folder.path();
+    let check = |variables: &[(&str, &str)]| {
+        call_with(
+            path,
+            &["check"],
+            &[&[("HERMES_KANBAN_HOME", "hermes")], variables].concat(),
+        )
+    };
+    check(&[]).assert_fails(
         1,
         &["pool.key_file: ", "key generate --out", "state/pool.key"],
     );
-    let ended = call_with(
-        folder.path(),
-        &["check"],
-        &[("HERMES_POOL_POOL_SLOTS", "none")],
-    );
-    ended.assert_fails(1, &["pool.slots: ", "HERMES_POOL_POOL_SLOTS"]);
+    check(&[("HERMES_POOL_POOL_SLOTS", "none")]).assert_fails(1, &["pool.slots: "]);
 
-    call(
-        folder.path(),
-        &["key", "generate", "--out", "state/pool.key"],
+    call(path, &["key", "generate", "--out", "state/pool.key"]).assert_done();
+    let ended = check(&[]);
+    ended.assert_done();
+    assert!(
+        ended
+            .out
+            .starts_with("ok: configuration (built in), key, store, boards (0 in hermes)")
+    );
+    assert!(!path.join("state/assignments.db").exists());
+
+    board(path, &["create", "lab"]).assert_done();
+    assert!(check(&[]).out.contains("boards (1 in hermes)"));
+
+    std::fs::create_dir(path.join("hermes/kanban/boards/old")).unwrap();
+    std::fs::write(
+        path.join("hermes/kanban/boards/old/kanban.db"),
+        "no database at all, but some text",
     )
-    .assert_done();
-    call(folder.path(), &["check"]).assert_done();
+    .unwrap();
+    std::fs::create_dir_all(path.join("hermes/profiles/codex-cli")).unwrap();
+    std::fs::write(
+        path.join("state/assignments.db"),
+        "no database at all, but some text",
+    )
+    .unwrap();
+    std::fs::write(path.join("state/operator.token"), "short").unwrap();
+    let ended = check(&[("HERMES_POOL_BOARDS_INCLUDE", "lab,old,gone")]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, ""));
+    let places: Vec<&str> = ended
+        .err
+        .lines()
+        .map(|line| line.split(": ").next().unwrap())
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "operator.token_file",
+            "pool.state_dir",
+            "boards.lanes",
+            "boards.include",
+            "board old"
+        ],
+        "{}",
+        ended.err
+    );
 }
 
 /// A folder that is the home of no boards yet; every call of `board` in it looks there.

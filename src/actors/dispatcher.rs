@@ -154,10 +154,13 @@ impl Handler<Granted> for Dispatcher {
     fn handle(&mut self, Granted(grant): Granted, ctx: &mut Self::Context) {
         let parts = self.parts.clone();
         let work = async move { fill(&parts, grant).await };
-        ctx.spawn(work.into_actor(self).map(|(), actor, ctx| {
-            // The run that was just claimed is due for its first heartbeat, and there may be more to claim.
-            actor.reconciler.wake();
-            actor.look(ctx);
+        ctx.spawn(work.into_actor(self).map(|claimed, actor, ctx| {
+            // Without a claim the next hint or the interval brings the next look: what failed now would fail again.
+            if claimed {
+                // The new run is due for its first heartbeat, and there may be more to claim.
+                actor.reconciler.wake();
+                actor.look(ctx);
+            }
         }));
     }
 }
@@ -230,18 +233,23 @@ async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
         .collect()
 }
 
-/// Fills one slot, if there is a task that can be claimed; else the grant goes back by being dropped.
-async fn fill(parts: &BoardParts, grant: Grant) {
+/// Fills one slot, if there is a task that can be claimed; else the grant goes back by being dropped. Tells whether a run
+/// was claimed.
+async fn fill(parts: &BoardParts, grant: Grant) -> bool {
     for ReadyTask { task, .. } in claimable(parts).await {
         if !parts.may_claim() {
-            return;
+            return false;
         }
         match claim(parts, &task, &grant).await {
             Attempted::Lost => {}
-            Attempted::Failed => return,
-            Attempted::Claimed(intent, run) => return assign(parts, &intent, &run, grant).await,
+            Attempted::Failed => return false,
+            Attempted::Claimed(intent, run) => {
+                assign(parts, &intent, &run, grant).await;
+                return true;
+            }
         }
     }
+    false
 }
 
 enum Attempted {

@@ -178,6 +178,8 @@ impl Pool {
             draining,
             arbiters,
         };
+        // The store first: what is asked while it is being opened waits.
+        shared.store.launch(&shared.arbiters.store.handle());
         let pool = Self {
             shared: Arc::new(shared),
         };
@@ -467,6 +469,14 @@ async fn keep_store(pool: Pool) {
     }
 }
 
+/// Waits for a status; `None` when the store is gone for good.
+async fn follow(
+    status: &mut watch::Receiver<StoreStatus>,
+    wanted: impl FnMut(&StoreStatus) -> bool,
+) -> Option<()> {
+    status.wait_for(wanted).await.ok().map(|_| ())
+}
+
 /// Reads the key as soon as its file can be read.
 async fn reload_key(pool: Pool) {
     while pool.shared.keys.problem().is_some() {
@@ -487,10 +497,9 @@ async fn serve_boards(
 ) {
     let mut status = pool.shared.store.watch();
     let fence = loop {
-        if status
-            .wait_for(|status| *status == StoreStatus::Ready)
+        if follow(&mut status, |status| *status == StoreStatus::Ready)
             .await
-            .is_err()
+            .is_none()
         {
             return;
         }
@@ -544,13 +553,18 @@ async fn serve_boards(
         )
     });
     pool.shared.boards.send_replace(Some(boards));
-    // The ledger forgets the store's trouble when it is over, for as long as the pool lives.
     loop {
-        if status.changed().await.is_err() {
+        pool.shared.ledger.clear("store", "open");
+        if follow(&mut status, |status| *status != StoreStatus::Ready)
+            .await
+            .is_none()
+            || follow(&mut status, |status| *status == StoreStatus::Ready)
+                .await
+                .is_none()
+        {
             return;
         }
-        if *status.borrow_and_update() == StoreStatus::Ready {
-            pool.shared.ledger.clear("store", "open");
-        }
+        // What a slot asked while the store was down went unanswered.
+        pool.shared.ordinals.refresh_all();
     }
 }

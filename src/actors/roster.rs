@@ -290,8 +290,13 @@ impl Handler<SlotTaken> for Roster {
 impl Handler<WorkerSeen> for Roster {
     type Result = ();
 
-    fn handle(&mut self, _: WorkerSeen, _: &mut Self::Context) {
-        self.go_round();
+    fn handle(&mut self, WorkerSeen(ordinal): WorkerSeen, _: &mut Self::Context) {
+        if self.turns.free.contains_key(&ordinal) {
+            self.go_round();
+        } else {
+            // Taken, or its word got lost while one of the two was being built: it says so again.
+            self.ordinals.refresh(ordinal);
+        }
     }
 }
 

@@ -75,40 +75,47 @@ pub struct StoreHandle {
 struct Shared {
     settings: StoreSettings,
     admission: Arc<Semaphore>,
-    current: Mutex<Option<Current>>,
+    link: Mutex<Link>,
     status: watch::Sender<StoreStatus>,
 }
 
-/// The actor that is there, and what it is to commit next.
-struct Current {
-    address: Addr<StoreActor>,
-    queue: Vec<Job>,
+/// Where operations go.
+enum Link {
+    Vacant,
+    /// An actor is about to be built. Until its address is known nothing can be sent.
+    Launching,
+    /// The actor, and what it is to commit next.
+    Open {
+        address: Addr<StoreActor>,
+        queue: Vec<Job>,
+    },
 }
 
 impl Shared {
-    fn current(&self) -> MutexGuard<'_, Option<Current>> {
-        // Nothing is called under this lock that leaves it half changed: a panic elsewhere does not matter.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    fn link(&self) -> MutexGuard<'_, Link> {
+        // Nothing is called under this lock that leaves the link half changed: a panic elsewhere does not matter.
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues an operation, and wakes the actor for the first of a group.
     fn enqueue(&self, job: Job) -> Result<(), StoreError> {
-        let mut current = self.current();
-        let current = current.as_mut().ok_or(StoreError::Down)?;
-        current.queue.push(job);
-        if current.queue.len() == 1 {
-            current.address.do_send(Flush);
+        let mut link = self.link();
+        let Link::Open { address, queue } = &mut *link else {
+            return Err(StoreError::Down);
+        };
+        queue.push(job);
+        if queue.len() == 1 {
+            address.do_send(Flush);
         }
         Ok(())
     }
 
     /// Takes all that is queued.
     fn take_group(&self) -> Vec<Job> {
-        let mut current = self.current();
-        current
-            .as_mut()
-            .map(|current| std::mem::take(&mut current.queue))
-            .unwrap_or_default()
+        match &mut *self.link() {
+            Link::Open { queue, .. } => std::mem::take(queue),
+            Link::Vacant | Link::Launching => Vec::new(),
+        }
     }
 
     fn report(&self, status: StoreStatus) {
@@ -128,7 +135,7 @@ impl StoreHandle {
             shared: Arc::new(Shared {
                 settings,
                 admission: Arc::new(Semaphore::new(QUEUE_LIMIT)),
-                current: Mutex::new(None),
+                link: Mutex::new(Link::Vacant),
                 status: watch::Sender::new(StoreStatus::Down(StoreError::Down)),
             }),
         }
@@ -136,16 +143,27 @@ impl StoreHandle {
 
     /// Builds an actor on an arbiter of its own, unless one is there. [`StoreHandle::watch`] tells what became of it.
     pub fn launch(&self, arbiter: &ArbiterHandle) {
-        let mut current = self.shared.current();
-        if current.is_some() {
-            return;
+        {
+            let mut link = self.shared.link();
+            if !matches!(*link, Link::Vacant) {
+                return;
+            }
+            *link = Link::Launching;
         }
         self.shared.report(StoreStatus::Opening);
-        let shared = Arc::clone(&self.shared);
-        *current = Some(Current {
-            address: StoreActor::start_in_arbiter(arbiter, move |_| StoreActor::open(shared)),
-            queue: Vec::new(),
-        });
+        // An arbiter that has stopped drops the closure, and the presence in it vacates the link again.
+        let presence = Presence {
+            shared: Arc::clone(&self.shared),
+            reason: StoreError::Down,
+        };
+        let address = StoreActor::start_in_arbiter(arbiter, move |_| StoreActor::open(presence));
+        let mut link = self.shared.link();
+        if matches!(*link, Link::Launching) {
+            *link = Link::Open {
+                address,
+                queue: Vec::new(),
+            };
+        }
     }
 
     /// Has an operation carried out, and waits until it is durable.
@@ -217,21 +235,21 @@ struct Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         // In this order: whoever sees the status may launch the next actor at once.
-        *self.shared.current() = None;
+        *self.shared.link() = Link::Vacant;
         self.shared.report(StoreStatus::Down(self.reason.clone()));
     }
 }
 
 impl StoreActor {
-    fn open(shared: Arc<Shared>) -> Self {
-        let settings = &shared.settings;
-        let (store, reason) = match Store::open(&settings.path, settings.slots) {
-            Ok(store) => (Some(store), StoreError::Down),
-            Err(error) => (None, error),
-        };
+    fn open(mut presence: Presence) -> Self {
+        let StoreSettings { path, slots, .. } = &presence.shared.settings;
+        let store = Store::open(path, *slots);
+        if let Err(error) = &store {
+            presence.reason = error.clone();
+        }
         Self {
-            store,
-            presence: Presence { shared, reason },
+            store: store.ok(),
+            presence,
         }
     }
 

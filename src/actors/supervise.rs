@@ -9,13 +9,13 @@
 //! starts again with a short back-off.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::events::{Events, PoolEvent};
 use crate::clock::SharedClock;
@@ -44,7 +44,7 @@ pub struct Link<A: Actor> {
 
 struct LinkInner<A: Actor> {
     name: String,
-    address: RwLock<Option<Addr<A>>>,
+    address: watch::Sender<Option<Addr<A>>>,
     restarts: AtomicU64,
     retired: AtomicBool,
 }
@@ -84,12 +84,7 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
     /// The present address; `None` while the actor is down.
     #[must_use]
     pub fn address(&self) -> Option<Addr<A>> {
-        let address = self
-            .inner
-            .address
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        address.clone().filter(Addr::connected)
+        self.inner.address.borrow().clone().filter(Addr::connected)
     }
 
     /// Hands a message over without waiting for its effect.
@@ -104,11 +99,7 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
         M::Result: Send,
     {
         // Through the one shared address: a clone would have a place of its own in the mailbox, beyond its bound.
-        let address = self
-            .inner
-            .address
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let address = self.inner.address.borrow();
         let Some(address) = address.as_ref() else {
             return Err(Unreached::Down);
         };
@@ -118,10 +109,10 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
         })
     }
 
-    /// Sends a message and waits for the actor's answer.
+    /// Sends a message, as soon as the actor is up, and waits for its answer.
     ///
     /// # Errors
-    /// [`Unreached::Down`] if the actor is down, or went down before it answered.
+    /// [`Unreached::Down`] if the actor has ended for good, or went down before it answered.
     pub async fn ask<M>(&self, message: M) -> Result<M::Result, Unreached>
     where
         A: Handler<M>,
@@ -129,7 +120,15 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
         M: Message + Send + 'static,
         M::Result: Send,
     {
-        let address = self.address().ok_or(Unreached::Down)?;
+        let mut present = self.inner.address.subscribe();
+        let address = loop {
+            if let Some(address) = present.borrow_and_update().clone().filter(Addr::connected) {
+                break address;
+            }
+            if self.is_retired() || present.changed().await.is_err() {
+                return Err(Unreached::Down);
+            }
+        };
         address.send(message).await.map_err(|_| Unreached::Down)
     }
 
@@ -150,11 +149,7 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
     }
 
     fn set(&self, address: Option<Addr<A>>) {
-        *self
-            .inner
-            .address
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = address;
+        self.inner.address.send_replace(address);
     }
 }
 
@@ -179,7 +174,7 @@ impl Keeper {
         let link = Link {
             inner: Arc::new(LinkInner {
                 name: name.into(),
-                address: RwLock::new(None),
+                address: watch::Sender::new(None),
                 restarts: AtomicU64::new(0),
                 retired: AtomicBool::new(false),
             }),

@@ -1,12 +1,10 @@
 //! Counts the requests that a server works on, over all its threads, and refuses the next one at once.
 //!
-//! A [`Permit`] counts until the last of its clones is gone: with the end of the response body, with the handler's
-//! future where the client vanished, or with the work that the request left running.
+//! A request counts from the end of its head to the end of its response's body, or until its connection breaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use actix_web::HttpMessage;
 use actix_web::ResponseError;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -49,30 +47,22 @@ impl RequestLimit {
     }
 
     /// Counts one more; `None` where the limit is reached.
-    #[must_use]
-    pub fn enter(&self) -> Option<Permit> {
+    fn enter(&self) -> Option<Permit> {
         self.0
             .in_flight
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
                 (count < self.0.limit).then_some(count + 1)
             })
             .ok()?;
-        Some(Permit {
-            _counted: Arc::new(Counted(self.clone())),
-        })
+        Some(Permit(self.clone()))
     }
 }
 
-/// One request in flight. Clones count as one.
-#[derive(Clone, Debug)]
-pub struct Permit {
-    _counted: Arc<Counted>,
-}
-
+/// One request in flight.
 #[derive(Debug)]
-struct Counted(RequestLimit);
+pub(super) struct Permit(RequestLimit);
 
-impl Drop for Counted {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -85,35 +75,16 @@ pub(super) async fn admit<B: MessageBody + 'static>(
     next: Next<B>,
 ) -> Result<ServiceResponse<ClosingBody>, actix_web::Error> {
     let permit = limit.enter();
+    let is_admitted = permit.is_some();
     let held = Held {
         _unread: keep_unread(&mut request),
-        _permit: permit.clone(),
+        _permit: permit,
         _serving: request.conn_data::<Arc<Connection>>().map(Serving::on),
     };
-    let response = match permit {
-        Some(permit) => {
-            request.extensions_mut().insert(permit);
-            next.call(request).await?.map_into_boxed_body()
-        }
-        None => request.into_response(HttpError::Overloaded.error_response()),
+    let response = if is_admitted {
+        next.call(request).await?.map_into_boxed_body()
+    } else {
+        request.into_response(HttpError::Overloaded.error_response())
     };
     Ok(response.map_body(|_, body| ClosingBody::new(body, held)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_permit_counts_until_its_last_clone_is_gone() {
-        let limit = RequestLimit::new(1);
-        let permit = limit.enter().unwrap();
-        let clone = permit.clone();
-        drop(permit);
-        assert!(limit.enter().is_none());
-        assert_eq!(limit.in_flight(), 1);
-        drop(clone);
-        assert_eq!(limit.in_flight(), 0);
-        assert!(limit.enter().is_some());
-    }
 }

@@ -1,8 +1,8 @@
 //! The two HTTP servers: worker endpoints and operator endpoints.
 //!
 //! Every request passes the same gate ([`RequestLimit`]) and every refusal is worded in one place ([`HttpError`]), so that
-//! both servers answer JSON on every path. What a request sets in motion does not depend on the client staying
-//! ([`detach`]).
+//! both servers answer JSON on every path. What a request sets in motion takes place in the actors and does not depend on
+//! the client staying.
 //!
 //! Deliberately absent: TLS (a proxy's work; envelopes are signed), queues (beyond a limit a request is refused at once),
 //! and limits of a rate. Two answers are the HTTP library's own and carry no JSON: to a head that is not HTTP (400, 431)
@@ -10,7 +10,6 @@
 
 mod body;
 mod connections;
-mod detach;
 mod error;
 mod limit;
 mod operator;
@@ -22,9 +21,8 @@ mod unread;
 mod worker;
 
 pub use body::read_body;
-pub use detach::detach;
 pub use error::{HttpError, only};
-pub use limit::{Permit, RequestLimit};
+pub use limit::RequestLimit;
 pub use operator::operator_routes;
 pub use operator_auth::{OperatorAuth, TokenError, bearer_token, require_token};
 pub use server::{BindError, ServerOptions, bind_both, start};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
-use actix_web::web::{self, ServiceConfig};
+use actix_web::web::{self, QueryConfig, ServiceConfig};
 use actix_web::{App, HttpResponse, HttpServer};
 
 use super::connections::Connections;
@@ -96,6 +96,7 @@ where
     let app = move || {
         let limit = limit.clone();
         App::new()
+            .app_data(QueryConfig::default().error_handler(|_, _| HttpError::BadQuery.into()))
             .configure(routes.clone())
             .default_service(web::to(|| async {
                 Err::<HttpResponse, _>(HttpError::NotFound)

@@ -1,6 +1,7 @@
 //! The share that one ordinal may have of the requests in flight, so that one worker cannot take all of them.
 //!
-//! To be asked for after the message was found authentic: before that, anybody could use up the share of another.
+//! The ordinal is what the message says it is. A message that turns out not to be authentic holds its share only for as long
+//! as that takes to find out; only authentic ones are kept waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -93,6 +93,11 @@ pub enum FileProblem {
         "is read-only; check its permissions, those of its folder, and how the disk is mounted"
     )]
     ReadOnly,
+    /// Its file system has no shared memory for the write-ahead log.
+    #[error(
+        "cannot use a write-ahead log (its journal mode is {0}); put `state_dir` on a local disk"
+    )]
+    NoLog(String),
     /// There is no room for it.
     #[error("cannot grow: the disk is full; make room")]
     Full,

@@ -40,7 +40,7 @@ pub(super) fn open(path: &Path, slots: u16) -> Result<(Connection, Fence), Store
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)
         .map_err(|error| StoreError::sqlite(path, &error))?;
-    let fence = prepare(&mut connection, path, slots).map_err(|fault| fault.at(path))?;
+    let fence = prepare(&mut connection, slots).map_err(|fault| fault.at(path))?;
     Ok((connection, fence))
 }
 
@@ -49,13 +49,23 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let look = || -> Result<Connection, Fault> {
         let connection = Connection::open_with_flags(path, flags)?;
-        tune(&connection)?;
+        set_up(&connection)?;
         match known_version(&connection)? {
             0 => Err(FileProblem::NotPrepared.into()),
             _ => Ok(connection),
         }
     };
     look().map_err(|fault| fault.at(path))
+}
+
+/// What holds for every connection and writes nothing.
+fn set_up(connection: &Connection) -> Result<(), Fault> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+    // Without this guarantee SQLite prepares a statement anew whenever a bound value might lead to a better plan, which
+    // costs more than the rest of a heartbeat.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// A failure that does not know its file yet.
@@ -85,16 +95,6 @@ impl From<FileProblem> for Fault {
     }
 }
 
-/// What every connection is told.
-fn tune(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-    // Without this, SQLite looks at what is bound wherever a partial index might serve, and so prepares such a statement
-    // anew for each execution: three quarters of a heartbeat's time.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    Ok(())
-}
-
 /// Makes an empty file that only its owner may read, if there is none. SQLite gives its other files the same rights.
 fn create(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new()
@@ -112,8 +112,8 @@ fn create(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn prepare(connection: &mut Connection, path: &Path, slots: u16) -> Result<Fence, Fault> {
-    tune(connection)?;
+fn prepare(connection: &mut Connection, slots: u16) -> Result<Fence, Fault> {
+    set_up(connection)?;
     // Until the file is known to be ours, closing it must not even move its log into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     let version = known_version(connection)?;
@@ -123,10 +123,7 @@ fn prepare(connection: &mut Connection, path: &Path, slots: u16) -> Result<Fence
     }
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
-        let path = path.display();
-        return Err(
-            FileProblem::Other(format!("{path} cannot use a write-ahead log ({mode})")).into(),
-        );
+        return Err(FileProblem::NoLog(mode).into());
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
     let fence = migrate(connection, slots)?;

@@ -15,7 +15,6 @@ use log::{debug, info, warn};
 
 use crate::protocol::{AssignmentPayload, Binding, WorkerResult};
 
-use super::Worker;
 use super::client::{Answer, Client, NoAnswer};
 use super::command::{Group, Launch};
 use super::control::{Exit, Report};
@@ -24,6 +23,7 @@ use super::lease::Lease;
 use super::moment::Moment;
 use super::outcome::{failed, oversized_result, result_of};
 use super::output::Output;
+use super::service::Worker;
 
 /// How long the output of a command that ended may stay open before its group is killed, and after.
 const OUTPUT_GRACE: Duration = Duration::from_millis(500);

@@ -1,6 +1,6 @@
 //! Signed exchanges with the coordinator over HTTP.
 //!
-//! Every request has three limits: for the connection, for the first byte of the answer, and for all of it. A
+//! Every request has three limits: for the connection, for the first byte of the answer, and for the whole. A
 //! connection serves one request: a restarted coordinator, or a network that swallowed the old connection, is met with
 //! a new one. There is no proxy and no redirect, and the only errors are those that mean "no answer, ask again".
 
@@ -26,6 +26,32 @@ const FIRST_BYTE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long the rest of an answer may take.
 const BODY_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long one request may take, beside the limit of its connection.
+#[derive(Clone, Copy)]
+struct Limits {
+    first_byte: Duration,
+    whole: Duration,
+}
+
+impl Limits {
+    /// For a request whose answer may be held back for so long.
+    fn patient(held_back: Duration) -> Self {
+        let first_byte = FIRST_BYTE_LIMIT + held_back;
+        Self {
+            first_byte,
+            whole: CONNECT_LIMIT + first_byte + BODY_LIMIT,
+        }
+    }
+
+    /// For a request that has to be over by then.
+    fn strict(whole: Duration) -> Self {
+        Self {
+            first_byte: whole,
+            whole,
+        }
+    }
+}
 
 /// The answer to a poll.
 #[derive(Debug)]
@@ -142,8 +168,8 @@ impl Client {
     pub(super) fn poll(&self, wait_seconds: u8) -> Result<Polled, NoAnswer> {
         let payload = PollRequest { wait_seconds }.to_json();
         let binding = Binding::without_run(i64::from(self.ordinal));
-        let limit = FIRST_BYTE_LIMIT + Duration::from_secs(u64::from(wait_seconds));
-        match self.exchange(Kind::Poll, binding, &payload, limit)? {
+        let limits = Limits::patient(Duration::from_secs(u64::from(wait_seconds)));
+        match self.exchange(Kind::Poll, binding, &payload, limits)? {
             Reply::Assignment(assignment) => Ok(Polled::Assigned(assignment)),
             Reply::Ack(Ack::Idle) => Ok(Polled::Idle),
             Reply::Ack(Ack::Rejected { code, message }) => {
@@ -153,7 +179,7 @@ impl Client {
         }
     }
 
-    /// Says that the run is alive. `limit` is for the answer to begin.
+    /// Says that the run is alive. `limit` is for the whole of it: a late answer is of no use.
     pub(super) fn heartbeat(
         &self,
         binding: &Binding,
@@ -162,7 +188,12 @@ impl Client {
     ) -> Result<Answer, NoAnswer> {
         let activity = Some(activity).filter(|text| !text.is_empty());
         let payload = HeartbeatReport { activity }.to_json();
-        match self.exchange(Kind::Heartbeat, binding.clone(), &payload, limit)? {
+        match self.exchange(
+            Kind::Heartbeat,
+            binding.clone(),
+            &payload,
+            Limits::strict(limit),
+        )? {
             Reply::Ack(Ack::Alive { .. }) => Ok(Answer::Accepted),
             reply => refused(reply),
         }
@@ -170,7 +201,12 @@ impl Client {
 
     /// Delivers the result of a run.
     pub(super) fn submit(&self, binding: &Binding, result: &Json) -> Result<Answer, NoAnswer> {
-        match self.exchange(Kind::Result, binding.clone(), result, FIRST_BYTE_LIMIT)? {
+        match self.exchange(
+            Kind::Result,
+            binding.clone(),
+            result,
+            Limits::patient(Duration::ZERO),
+        )? {
             Reply::Ack(Ack::Accepted { .. }) => Ok(Answer::Accepted),
             reply => refused(reply),
         }
@@ -194,13 +230,13 @@ impl Client {
         kind: Kind,
         binding: Binding,
         payload: &Json,
-        limit: Duration,
+        limits: Limits,
     ) -> Result<Reply, NoAnswer> {
         let now = self.clock.now().whole_seconds();
         let request =
             Request::sign(&self.key, kind, binding, payload, now).map_err(NoAnswer::Unsignable)?;
         let mut response = self
-            .send(&request, limit)
+            .send(&request, limits)
             .map_err(|error| NoAnswer::Transport(Box::new(error)))?;
         let body = read_bounded(response.body_mut())
             .map_err(|error| NoAnswer::Transport(Box::new(error.into())))?;
@@ -210,12 +246,12 @@ impl Client {
             .map_err(|untrusted| explain(untrusted, &response, &body, now))
     }
 
-    fn send(&self, request: &Request, limit: Duration) -> Result<Response<Body>, ureq::Error> {
+    fn send(&self, request: &Request, limits: Limits) -> Result<Response<Body>, ureq::Error> {
         self.agent
             .post(format!("{}{}", self.coordinator, request.path()))
             .config()
-            .timeout_recv_response(Some(limit))
-            .timeout_global(Some(CONNECT_LIMIT.min(limit) + limit + BODY_LIMIT))
+            .timeout_recv_response(Some(limits.first_byte))
+            .timeout_global(Some(limits.whole))
             .build()
             .content_type("application/json")
             .send(request.body())

@@ -13,7 +13,8 @@
 //! - A command that ends leaves nothing behind: on Linux the guard adopts what detached itself from the group (it is the
 //!   *child subreaper*) and kills that too. Elsewhere a process that leaves its group is out of reach.
 //! - Signals that a command sends to its own group (`kill 0`) do not end the guard, SIGKILL aside; and if that comes,
-//!   the worker sees the socket close and kills the group itself.
+//!   the worker sees the socket close and kills the group itself. Only a command that both detaches a process and kills
+//!   its guard can leave something behind; no process can be held that is free to kill its keeper.
 //!
 //! Deliberately absent: logging. Standard error is the command's.
 

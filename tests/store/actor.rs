@@ -165,6 +165,12 @@ fn an_actor_that_is_gone_is_replaced_behind_the_same_handle() {
         pool.reaches(is_down).await;
         let refused = pool.handle.call(beat(1, 0, "b1")).await;
         assert_eq!(refused, Err(StoreError::Down));
+
+        let stopped = pool.arbiter.handle();
+        pool.arbiter.join().unwrap();
+        pool.handle.launch(&stopped);
+        assert_eq!(pool.handle.status(), StoreStatus::Down(StoreError::Down));
+
         let arbiter = Arbiter::new();
         pool.handle.launch(&arbiter.handle());
         pool.handle.launch(&arbiter.handle());
@@ -182,7 +188,7 @@ fn what_is_old_enough_is_collected_as_time_passes() {
         raw.execute_batch(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<2500)
              INSERT INTO deliveries SELECT 'd'||i,'heartbeat','',1 FROM n;
-             INSERT INTO deliveries VALUES('young','heartbeat','',1700000000);",
+             INSERT INTO deliveries VALUES('young','heartbeat','',9e9);",
         )
         .unwrap();
         let pool = Pool::launch(folder);

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use hermes_pool::domain::Anchor;
 use hermes_pool::domain::{
-    Attempt, Binding, BoardSlug, ClaimLock, Evidence, LeasePolicy, Ordinal, Receipt, RunId, RunKey,
-    TaskId, Timestamp,
+    Anchor, Attempt, Binding, BoardSlug, ClaimLock, Evidence, LeasePolicy, Ordinal, Receipt, RunId,
+    RunKey, TaskId, Timestamp,
 };
 use hermes_pool::protocol::{self, Kind};
 use hermes_pool::store::operations::{AddAssignment, Heartbeat, Offer, Presented, SubmitResult};

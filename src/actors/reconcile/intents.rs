@@ -76,7 +76,13 @@ impl Pass<'_> {
     /// Assigns the run to any slot, or gives it back.
     async fn take_over(&mut self, intent: &Intent, run: RunRef) {
         let scope = self.parts.scope(intent.task.as_str());
-        let grant = self.parts.roster.ask(TakeAny).await.ok().flatten();
+        let Ok(grant) = self.parts.roster.ask(TakeAny).await else {
+            return self.put_off(
+                &scope,
+                "resolve the claim",
+                "the roster is restarting".to_owned(),
+            );
+        };
         let Some(grant) = grant else {
             let ending = Ending::Release {
                 reason: Some("the execution pool has no free slot".to_owned()),

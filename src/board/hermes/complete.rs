@@ -110,12 +110,13 @@ pub(super) fn complete(
     if done != 1 {
         return Ok(None);
     }
+    let metadata = completion.metadata.map_or(Ok(None), text::json_object)?;
     let closing = Closing {
         status: "done",
         outcome: "completed",
         summary: completion.handoff(),
         error: None,
-        metadata: completion.metadata,
+        metadata: metadata.as_deref(),
     };
     let mut run = run::close(visit, task, &closing)?;
     if run.is_none() && completion.is_worth_keeping() {

@@ -256,3 +256,56 @@ fn is_busy(error: &rusqlite::Error) -> bool {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_that_goes_away_during_a_transaction_keeps_none_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, away) = (folder.path().join("a.db"), folder.path().join("b.db"));
+        let made = Connection::open(&here).unwrap();
+        made.execute_batch(include_str!("schema.sql")).unwrap();
+        let mut board = BoardFile::open(&here, Duration::from_millis(10)).unwrap();
+        let outcome = board.write(1, |visit| {
+            visit
+                .sql
+                .execute("INSERT INTO task_links VALUES ('a', 'b')", [])?;
+            fs::rename(&here, &away).unwrap();
+            Ok(())
+        });
+        assert!(matches!(outcome, Err(BoardError::Gone(_))), "{outcome:?}");
+        let links: i64 = made
+            .query_row("SELECT COUNT(*) FROM task_links", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(links, 0);
+    }
+
+    #[test]
+    fn what_fails_half_way_leaves_no_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let made = Connection::open(&path).unwrap();
+        made.execute_batch(include_str!("schema.sql")).unwrap();
+        let mut board = BoardFile::open(&path, Duration::from_millis(10)).unwrap();
+        let outcome: Result<(), BoardError> = board.write(1, |visit| {
+            visit
+                .sql
+                .execute("INSERT INTO task_links VALUES ('a', 'b')", [])?;
+            Err(BoardError::Refused("no".to_owned()))
+        });
+        assert!(
+            matches!(outcome, Err(BoardError::Refused(_))),
+            "{outcome:?}"
+        );
+        let links = board.read(1, |visit| {
+            Ok(visit
+                .sql
+                .query_row("SELECT COUNT(*) FROM task_links", [], |row| {
+                    row.get::<_, i64>(0)
+                })?)
+        });
+        assert_eq!(links.unwrap(), 0);
+    }
+}

@@ -5,56 +5,23 @@
 
 use std::fmt::Write;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use rusqlite::{OptionalExtension, Row};
-
+use super::card::{self, Attempt, Card};
 use super::connection::Visit;
 use super::features::Generation;
 use super::recent::RecentWork;
 use super::{row, text};
 use crate::board::{BoardError, Brief};
 use crate::protocol::Json;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 const BODY_CHARACTERS: usize = 8192;
 const FIELD_CHARACTERS: usize = 4096;
 const COMMENT_CHARACTERS: usize = 2048;
 const LINE_CHARACTERS: usize = 200;
-const ATTEMPTS: usize = 10;
 const COMMENTS: usize = 30;
 /// Seconds between a task's limit and the one that Hermes gives its workers' terminals.
 const TERMINAL_GRACE_SECONDS: i64 = 30;
-
-/// A task, as far as its worker is told of it.
-struct Card {
-    id: String,
-    title: String,
-    body: Option<String>,
-    assignee: Option<String>,
-    status: String,
-    priority: i64,
-    tenant: Option<String>,
-    workspace_kind: String,
-    workspace_path: Option<String>,
-    branch: Option<String>,
-    max_runtime_seconds: Option<i64>,
-    skills: Vec<String>,
-    model_override: Option<String>,
-    result: Option<String>,
-    completed_at: Option<i64>,
-}
-
-/// A closed run, as far as a worker is told of it.
-struct Attempt {
-    profile: Option<String>,
-    status: String,
-    outcome: Option<String>,
-    started_at: i64,
-    ended_at: Option<i64>,
-    summary: Option<String>,
-    error: Option<String>,
-    metadata: Option<Json>,
-}
 
 /// Everything that a worker is told.
 ///
@@ -66,7 +33,7 @@ pub(super) fn brief(
     zone: &TimeZone,
     task: &str,
 ) -> Result<Brief, BoardError> {
-    let card = card(visit, task)?.ok_or_else(|| BoardError::BadRow {
+    let card = card::find(visit, task)?.ok_or_else(|| BoardError::BadRow {
         task: task.to_owned(),
         why: "there is no such task".to_owned(),
     })?;
@@ -201,7 +168,7 @@ impl<'a> Page<'a> {
     }
 
     fn attempts(&mut self, task: &str) -> Result<(), BoardError> {
-        let (total, shown) = closed_runs(self.visit, task)?;
+        let (total, shown) = card::closed_runs(self.visit, task)?;
         if shown.is_empty() {
             return Ok(());
         }
@@ -237,8 +204,9 @@ impl<'a> Page<'a> {
 
     fn parents(&mut self, task: &str) -> Result<(), BoardError> {
         let mut is_first = true;
-        for id in parent_ids(self.visit, task)? {
-            let Some(parent) = card(self.visit, &id)?.filter(|parent| parent.status == "done")
+        for id in card::parent_ids(self.visit, task)? {
+            let Some(parent) =
+                card::find(self.visit, &id)?.filter(|parent| parent.status == "done")
             else {
                 continue;
             };
@@ -252,7 +220,7 @@ impl<'a> Page<'a> {
                     );
                 }
             }
-            let run = latest_completed_run(self.visit, &id)?;
+            let run = card::latest_completed_run(self.visit, &id)?;
             self.parent(&id, &parent, run.as_ref());
         }
         Ok(())
@@ -388,112 +356,6 @@ fn age(now: i64, then: i64) -> String {
         seconds @ 3600..86_400 => format!("{}h ago", seconds / 3600),
         seconds => format!("{}d ago", seconds / 86_400),
     }
-}
-
-fn card(visit: &Visit<'_>, task: &str) -> Result<Option<Card>, BoardError> {
-    let read = |found: &Row<'_>| {
-        Ok(Card {
-            id: row::text(found, "id").unwrap_or_default(),
-            title: row::text(found, "title").unwrap_or_default(),
-            body: row::text(found, "body"),
-            assignee: row::text(found, "assignee"),
-            status: row::text(found, "status").unwrap_or_default(),
-            priority: row::integer(found, "priority").unwrap_or(0),
-            tenant: row::text(found, "tenant"),
-            workspace_kind: row::text(found, "workspace_kind").unwrap_or_default(),
-            workspace_path: row::text(found, "workspace_path"),
-            branch: row::text(found, "branch_name"),
-            max_runtime_seconds: row::integer(found, "max_runtime_seconds"),
-            skills: skills(row::text(found, "skills").as_deref()),
-            model_override: row::text(found, "model_override").filter(|model| !model.is_empty()),
-            result: row::text(found, "result"),
-            completed_at: row::integer(found, "completed_at"),
-        })
-    };
-    Ok(visit
-        .sql
-        .prepare_cached("SELECT * FROM tasks WHERE id = ?1")?
-        .query_row([task], read)
-        .optional()?)
-}
-
-fn skills(stored: Option<&str>) -> Vec<String> {
-    text::parse(stored)
-        .as_ref()
-        .and_then(Json::as_array)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(Json::as_str)
-        .filter(|skill| !skill.is_empty())
-        .map(str::to_owned)
-        .collect()
-}
-
-fn attempt(found: &Row<'_>) -> Attempt {
-    Attempt {
-        profile: row::text(found, "profile"),
-        status: row::text(found, "status").unwrap_or_default(),
-        outcome: row::text(found, "outcome"),
-        started_at: row::integer(found, "started_at").unwrap_or(0),
-        ended_at: row::integer(found, "ended_at"),
-        summary: row::text(found, "summary"),
-        error: row::text(found, "error"),
-        metadata: text::parse(row::text(found, "metadata").as_deref()).filter(says_something),
-    }
-}
-
-/// Whether a value is worth a line: Hermes leaves out what its language takes for false.
-fn says_something(value: &Json) -> bool {
-    match value {
-        Json::Null | Json::Bool(false) => false,
-        Json::Bool(true) => true,
-        Json::Int(_) => value.as_i64() != Some(0),
-        Json::Float(number) => *number != 0.0,
-        Json::String(text) => !text.as_bytes().is_empty(),
-        Json::Array(items) => !items.is_empty(),
-        Json::Object(members) => !members.is_empty(),
-    }
-}
-
-/// How many closed runs a task has, and the last few of them in the order in which they began.
-fn closed_runs(visit: &Visit<'_>, task: &str) -> Result<(usize, Vec<Attempt>), BoardError> {
-    let total: i64 = visit
-        .sql
-        .prepare_cached(
-            "SELECT COUNT(*) FROM task_runs WHERE task_id = ?1 AND ended_at IS NOT NULL",
-        )?
-        .query_row([task], |found| found.get(0))?;
-    let mut statement = visit.sql.prepare_cached(
-        "SELECT * FROM task_runs WHERE task_id = ?1 AND ended_at IS NOT NULL
-          ORDER BY started_at DESC, id DESC LIMIT ?2",
-    )?;
-    let limit = i64::try_from(ATTEMPTS).unwrap_or(i64::MAX);
-    let rows = statement.query_map((task, limit), |found| Ok(attempt(found)))?;
-    let mut shown = rows.collect::<Result<Vec<_>, _>>()?;
-    shown.reverse();
-    Ok((usize::try_from(total).unwrap_or(0).max(shown.len()), shown))
-}
-
-fn latest_completed_run(visit: &Visit<'_>, task: &str) -> Result<Option<Attempt>, BoardError> {
-    Ok(visit
-        .sql
-        .prepare_cached(
-            "SELECT * FROM task_runs WHERE task_id = ?1 AND outcome = 'completed' ORDER BY started_at DESC, id LIMIT 1",
-        )?
-        .query_row([task], |found| Ok(attempt(found)))
-        .optional()?)
-}
-
-fn parent_ids(visit: &Visit<'_>, task: &str) -> Result<Vec<String>, BoardError> {
-    let mut statement = visit.sql.prepare_cached(
-        "SELECT parent_id FROM task_links WHERE child_id = ?1 ORDER BY parent_id",
-    )?;
-    let rows = statement.query_map([task], |found| Ok(row::text(found, "parent_id")))?;
-    Ok(rows
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .flatten()
-        .collect())
 }
 
 #[cfg(test)]

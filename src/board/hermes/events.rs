@@ -7,7 +7,7 @@ use rusqlite::params;
 use super::connection::Visit;
 use super::text;
 use crate::board::BoardError;
-use crate::protocol::{Json, Object};
+use crate::protocol::Json;
 
 /// The content of an event, with its keys in the order in which Hermes writes them.
 #[derive(Clone, Debug, Default)]
@@ -33,12 +33,8 @@ impl Payload {
         self
     }
 
-    /// The same members as an object, as a run's metadata takes them.
-    pub(super) fn to_object(&self) -> Object {
-        self.0.iter().cloned().collect()
-    }
-
-    fn to_text(&self) -> Result<Option<String>, BoardError> {
+    /// The members as Hermes' tables hold them, also where they are a run's metadata.
+    pub(super) fn to_text(&self) -> Result<Option<String>, BoardError> {
         if self.0.is_empty() {
             return Ok(None);
         }

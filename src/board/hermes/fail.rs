@@ -116,11 +116,12 @@ fn give_back(
     if returned != 1 {
         return Ok(false);
     }
+    let metadata = payload.to_text()?;
     let closing = Closing {
         status: outcome,
         outcome,
         error: Some(error),
-        metadata: Some(&payload.to_object()),
+        metadata: metadata.as_deref(),
         ..Closing::default()
     };
     let run = run::close(visit, held.task, &closing)?;

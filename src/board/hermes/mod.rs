@@ -17,14 +17,16 @@
 //! notifications, plugin hooks (they fire inside Hermes' own process only).
 
 mod block;
-mod cards;
+mod card;
 mod claim;
 mod comment;
 mod complete;
 mod connection;
 mod context;
 mod create;
+mod created_cards;
 mod discovery;
+mod ending;
 mod events;
 mod evidence;
 mod fail;
@@ -49,7 +51,7 @@ use jiff::tz::TimeZone;
 use self::connection::BoardFile;
 use self::recent::RecentWork;
 use super::{Board, BoardError, BoardHost, Brief, Claimed, Ended, Ending, Found, Listing};
-use crate::domain::{Anchor, BoardSlug, ClaimLock, Fate, Lane, Receipt, RunId, RunRef, TaskId};
+use crate::domain::{Anchor, BoardSlug, ClaimLock, Fate, Lane, RunId, RunRef, TaskId};
 use crate::faults::Faults;
 
 pub use self::claim::NewClaim;
@@ -339,82 +341,6 @@ impl Board for HermesBoard {
         let task = run.task.as_str();
         let seen = self.observe(task, row, anchor)?;
         Ok(seen.fate(task, row, lock, anchor, now))
-    }
-}
-
-impl HermesBoard {
-    fn end_run(
-        &mut self,
-        task: &str,
-        run: i64,
-        lock: &str,
-        ending: &Ending,
-        now: i64,
-    ) -> Result<Option<Ended>, BoardError> {
-        let held = fail::Held { task, run, lock };
-        let done = |done: bool, what| {
-            done.then(|| Ended {
-                receipt: Receipt::of_commit(what),
-                landing: None,
-            })
-        };
-        Ok(match ending {
-            Ending::Complete {
-                summary,
-                result,
-                metadata,
-            } => {
-                let completion = Completion {
-                    summary: summary.as_deref(),
-                    result: result.as_deref(),
-                    metadata: metadata.as_object(),
-                };
-                done(
-                    self.complete_task(task, Some(run), &completion, &[], now)?,
-                    "completed",
-                )
-            }
-            Ending::Block { kind, reason } => self
-                .block_task(task, Some(run), Some(*kind), reason.as_deref(), now)?
-                .map(|landing| Ended {
-                    receipt: Receipt::of_commit("blocked"),
-                    landing: Some(landing),
-                }),
-            Ending::Fail {
-                reason,
-                failure_limit,
-            } => done(
-                self.file.write(now, |visit| {
-                    fail::crash(visit, held, reason, *failure_limit)
-                })?,
-                "failed",
-            ),
-            Ending::RateLimit { reason } => done(
-                self.file
-                    .write(now, |visit| fail::meet_quota(visit, held, reason))?,
-                "rate_limited",
-            ),
-            Ending::Release { reason } => done(
-                self.release_task(task, lock, reason.as_deref(), now)?,
-                "released",
-            ),
-            Ending::TimeOut {
-                elapsed_seconds,
-                limit_seconds,
-                failure_limit,
-            } => done(
-                self.file.write(now, |visit| {
-                    fail::time_out(
-                        visit,
-                        held,
-                        *elapsed_seconds,
-                        *limit_seconds,
-                        *failure_limit,
-                    )
-                })?,
-                "timed_out",
-            ),
-        })
     }
 }
 

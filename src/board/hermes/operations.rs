@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use super::{
     BoardError, Brief, Completion, EventLine, HermesBoard, NewClaim, NewTask, Observation, RunLine,
-    TaskLine, Waiting, block, cards, claim, comment, complete, context, create, evidence, keep,
-    promote, ready, release, show,
+    TaskLine, Waiting, block, claim, comment, complete, context, create, created_cards, evidence,
+    keep, promote, ready, release, show,
 };
 use crate::domain::Anchor;
 use crate::domain::{Landing, Lane};
@@ -124,12 +124,12 @@ impl HermesBoard {
         }
         let checked = self
             .file
-            .read(now, |visit| cards::check(visit, task, claimed))?;
+            .read(now, |visit| created_cards::check(visit, task, claimed))?;
         if checked.phantom.is_empty() {
             return Ok(checked.verified);
         }
         self.file.write(now, |visit| {
-            cards::note_refusal(visit, task, &checked, completion.text())
+            created_cards::note_refusal(visit, task, &checked, completion.text())
         })?;
         Err(BoardError::Refused(format!(
             "these tasks are not the worker's own: {}",

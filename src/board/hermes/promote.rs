@@ -2,8 +2,6 @@
 //!
 //! Hermes looks at the whole board after each completion, and so does this; it is idempotent.
 
-use rusqlite::params;
-
 use super::connection::Visit;
 use super::events::{self, Payload};
 use super::features::Generation;
@@ -54,10 +52,9 @@ pub(super) fn clear_failures(visit: &Visit<'_>, task: &str) -> Result<(), BoardE
 fn waiting(visit: &Visit<'_>) -> Result<Vec<Waiting>, BoardError> {
     let mut statement = visit.sql.prepare_cached(
         "SELECT id, status, consecutive_failures, max_retries FROM tasks
-          WHERE status = 'todo' OR (status = 'blocked' AND ?1) ORDER BY status, rowid",
+          WHERE status IN ('blocked', 'todo') ORDER BY status, rowid",
     )?;
-    let looks_at_blocked = visit.features.generation >= Generation::V15;
-    let rows = statement.query_map(params![looks_at_blocked], |found| {
+    let rows = statement.query_map([], |found| {
         Ok(Waiting {
             task: row::text(found, "id").unwrap_or_default(),
             is_blocked: row::text(found, "status").as_deref() == Some("blocked"),
@@ -70,9 +67,9 @@ fn waiting(visit: &Visit<'_>) -> Result<Vec<Waiting>, BoardError> {
 
 fn is_eligible(visit: &Visit<'_>, waiting: &Waiting) -> Result<bool, BoardError> {
     if waiting.is_blocked {
-        let gave_up = visit.features.generation >= Generation::V16
-            && waiting.failures >= waiting.failure_limit;
-        if gave_up || is_sticky(visit, &waiting.task)? {
+        let generation = visit.features.generation;
+        let gave_up = generation >= Generation::V16 && waiting.failures >= waiting.failure_limit;
+        if generation < Generation::V15 || gave_up || is_sticky(visit, &waiting.task)? {
             return Ok(false);
         }
     }

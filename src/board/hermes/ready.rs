@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::connection::Visit;
+use super::features::Generation;
 use super::{row, text};
 use crate::board::{BoardError, Listing, ReadyTask, Refusal};
 use crate::domain::{Lane, TaskId};
@@ -76,9 +77,10 @@ pub(super) fn for_each(
     if !visit.features.initialised {
         return Ok(());
     }
-    let mut statement = visit.sql.prepare_cached(
-        "SELECT * FROM tasks WHERE status = 'ready' ORDER BY priority DESC, created_at ASC, rowid ASC",
-    )?;
+    let mut statement = visit.sql.prepare_cached(&format!(
+        "{} WHERE status = 'ready' ORDER BY priority DESC, created_at ASC, rowid ASC",
+        select(visit)
+    ))?;
     let mut rows = statement.query([])?;
     while let Some(found) = rows.next()? {
         let mut waiting = decode(found);
@@ -100,7 +102,10 @@ pub(super) fn one(visit: &Visit<'_>, task: &str) -> Result<Option<Waiting>, Boar
     }
     let found = visit
         .sql
-        .prepare_cached("SELECT * FROM tasks WHERE id = ?1 AND status = 'ready'")?
+        .prepare_cached(&format!(
+            "{} WHERE id = ?1 AND status = 'ready'",
+            select(visit)
+        ))?
         .query_row([task], |found| Ok(decode(found)))
         .optional()?;
     let Some(mut waiting) = found else {
@@ -184,6 +189,15 @@ fn is_of(lanes: &[Lane], assignee: Option<&str>) -> bool {
     lanes.iter().any(|lane| lane.as_str() == assignee)
 }
 
+/// The columns that decide. They are named, since sorting whole rows would drag their bodies along.
+fn select(visit: &Visit<'_>) -> &'static str {
+    if visit.features.generation >= Generation::V16 {
+        "SELECT id, assignee, priority, created_at, claim_lock, goal_mode FROM tasks"
+    } else {
+        "SELECT id, assignee, priority, created_at, claim_lock, 0 AS goal_mode FROM tasks"
+    }
+}
+
 fn decode(found: &Row<'_>) -> Waiting {
     Waiting {
         id: row::text(found, "id").unwrap_or_default(),
@@ -196,11 +210,13 @@ fn decode(found: &Row<'_>) -> Waiting {
     }
 }
 
+/// Why a task should rest. An end that is no number is none: SQLite sorts texts behind all numbers, so that a garbled end
+/// would count as the latest for ever.
 fn guard(visit: &Visit<'_>, task: &str) -> Result<Option<Guard>, BoardError> {
     let latest = visit
         .sql
         .prepare_cached(
-            "SELECT outcome, ended_at FROM task_runs WHERE task_id = ?1 AND ended_at IS NOT NULL
+            "SELECT outcome, ended_at FROM task_runs WHERE task_id = ?1 AND typeof(ended_at) = 'integer'
               ORDER BY ended_at DESC, started_at, id LIMIT 1",
         )?
         .query_row([task], |found| {
@@ -220,10 +236,13 @@ fn guard(visit: &Visit<'_>, task: &str) -> Result<Option<Guard>, BoardError> {
     let completed_at = visit
         .sql
         .prepare_cached(
-            "SELECT ended_at FROM task_runs WHERE task_id = ?1 AND outcome = 'completed' AND ended_at >= ?2
+            "SELECT ended_at FROM task_runs WHERE task_id = ?1 AND outcome = 'completed'
+                AND ended_at >= ?2 AND typeof(ended_at) = 'integer'
               ORDER BY ended_at DESC LIMIT 1",
         )?
-        .query_row(params![task, since], |found| Ok(row::integer(found, "ended_at")))
+        .query_row(params![task, since], |found| {
+            Ok(row::integer(found, "ended_at"))
+        })
         .optional()?;
     let Some(completed_at) = completed_at.map(|end| end.unwrap_or(0)) else {
         return Ok(None);

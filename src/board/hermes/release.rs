@@ -39,11 +39,12 @@ pub(super) fn release(
         None => format!("manual_reclaim lock={lock}"),
     };
     let termination = termination(pid);
+    let metadata = termination.to_text()?;
     let closing = Closing {
         status: "reclaimed",
         outcome: "reclaimed",
         error: Some(&error),
-        metadata: Some(&termination.to_object()),
+        metadata: metadata.as_deref(),
         ..Closing::default()
     };
     let run = run::close(visit, task, &closing)?;

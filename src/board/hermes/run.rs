@@ -6,9 +6,7 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::connection::Visit;
-use super::text;
 use crate::board::BoardError;
-use crate::protocol::Object;
 
 /// How a run is closed.
 #[derive(Clone, Copy, Default)]
@@ -21,14 +19,8 @@ pub(super) struct Closing<'a> {
     pub(super) summary: Option<&'a str>,
     /// What went wrong, for people.
     pub(super) error: Option<&'a str>,
-    /// Everything else.
-    pub(super) metadata: Option<&'a Object>,
-}
-
-impl Closing<'_> {
-    fn metadata_text(&self) -> Result<Option<String>, BoardError> {
-        self.metadata.map_or(Ok(None), text::json_object)
-    }
+    /// Everything else, as JSON text.
+    pub(super) metadata: Option<&'a str>,
 }
 
 /// The run that a task's pointer names; Hermes takes 0 for none.
@@ -62,7 +54,7 @@ pub(super) fn close(
             closing.outcome,
             closing.summary,
             closing.error,
-            closing.metadata_text()?,
+            closing.metadata,
             visit.now,
             run
         ])?;
@@ -90,7 +82,7 @@ pub(super) fn insert_closed(
             closing.outcome,
             closing.summary,
             closing.error,
-            closing.metadata_text()?,
+            closing.metadata,
             visit.now
         ])?;
     Ok(visit.sql.last_insert_rowid())

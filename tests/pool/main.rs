@@ -1,0 +1,10 @@
+//! The pool, driven through its actors on real files, with a clock that the tests move.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod dispatch;
+mod isolation;
+mod leases;
+mod ownership;
+mod results;
