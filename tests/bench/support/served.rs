@@ -54,7 +54,7 @@ impl Home {
         let mut process = Command::new(env!("CARGO_BIN_EXE_hermes-pool"))
             .args(["serve", "--config", "pool.toml"])
             .current_dir(self.folder.path())
-            .env("RUST_LOG", "warn,hermes_pool::cli=info")
+            .env("RUST_LOG", "error,hermes_pool::cli=info")
             .stderr(Stdio::piped())
             .spawn()?;
         let log = process.stderr.take().ok_or("the log is not piped")?;
