@@ -30,15 +30,25 @@ const SENDERS: [(u16, &str); 5] = [(1, "0.60"), (3, ""), (16, ""), (64, "0.50"),
 pub(crate) fn measure(effort: &Effort) -> Outcome<()> {
     heading(
         "durable heartbeats in-process",
-        &["senders", "a second", "raw SQLite", "ratio", "goal"],
+        &[
+            "senders",
+            "a second",
+            "raw SQLite",
+            "ratio",
+            "goal",
+            "CPU us each",
+        ],
     );
     for (senders, goal) in SENDERS {
         let (mut ours, mut limits, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let mut costs = Vec::new();
         for _ in 0..effort.rounds {
             let folder = scratch()?;
             let limit = raw::heartbeats_per_second(folder.path(), senders, effort.round)?;
-            let our = System::new().block_on(heartbeats(folder.path(), senders, effort.round))?;
+            let (our, cost) =
+                System::new().block_on(heartbeats(folder.path(), senders, effort.round))?;
             ours.push(our);
+            costs.push(cost);
             limits.push(limit);
             ratios.push(our / limit);
         }
@@ -48,14 +58,16 @@ pub(crate) fn measure(effort: &Effort) -> Outcome<()> {
             format!("{:.0}", median(&limits)),
             format!("{:.2}", median(&ratios)),
             goal.to_owned(),
+            format!("{:.0}", median(&costs)),
         ]);
     }
     println!();
     Ok(())
 }
 
-/// Heartbeats a second of one pool with this many senders.
-async fn heartbeats(folder: &Path, senders: u16, duration: Duration) -> Outcome<f64> {
+/// Heartbeats a second of one pool with this many senders, and the microseconds of all threads that each takes. The
+/// second figure holds also while others use the machine.
+async fn heartbeats(folder: &Path, senders: u16, duration: Duration) -> Outcome<(f64, f64)> {
     let master = generate_key()?;
     let pool = start_pool(folder, &master)?;
     pool.opened().await;
@@ -63,7 +75,7 @@ async fn heartbeats(folder: &Path, senders: u16, duration: Duration) -> Outcome<
     for ordinal in 0..senders {
         holders.push(Holder::of(&pool, &master, ordinal).await?);
     }
-    let began = Instant::now();
+    let (began, used_before) = (Instant::now(), cpu_seconds()?);
     // A task for each, so that a sender is woken alone.
     let tasks: Vec<_> = holders
         .into_iter()
@@ -73,9 +85,27 @@ async fn heartbeats(folder: &Path, senders: u16, duration: Duration) -> Outcome<
     for task in tasks {
         total += task.await??;
     }
-    let elapsed = began.elapsed();
+    let (elapsed, used) = (began.elapsed(), cpu_seconds()? - used_before);
     pool.stop();
-    Ok(f64::from(total) / elapsed.as_secs_f64())
+    let total = f64::from(total);
+    Ok((total / elapsed.as_secs_f64(), used * 1e6 / total))
+}
+
+/// The clock ticks in which Linux tells processes' times, on whatever it runs.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Processor time that this process has used, in steps of the system's clock tick.
+fn cpu_seconds() -> Outcome<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name in parentheses may hold blanks; the 12th and 13th field after it are user and system time.
+    let (_, fields) = stat
+        .rsplit_once(')')
+        .ok_or("no name in the process's state")?;
+    let mut ticks = 0.0;
+    for field in fields.split_whitespace().skip(11).take(2) {
+        ticks += field.parse::<f64>()?;
+    }
+    Ok(ticks / TICKS_PER_SECOND)
 }
 
 /// A pool on the real clock whose home has no boards.
