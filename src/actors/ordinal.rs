@@ -8,7 +8,11 @@
 //!
 //! Crash, restart: everything but the waiting poll and the time of the worker's last sign stands in the store, and is
 //! read from there when the actor starts. A worker whose poll was lost asks again.
+//!
+//! With the pool itself, all slots start at once; what they hold is read once for all of them ([`FirstLook`]). An actor
+//! that is built anew asks for itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::Duration;
@@ -16,7 +20,7 @@ use std::time::Duration;
 use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle, WrapFuture,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::boards::BoardDirectory;
 use super::events::{Events, PoolEvent};
@@ -44,6 +48,13 @@ const MAILBOX_LIMIT: usize = 256;
 const RETRY: Duration = Duration::from_secs(1);
 /// A timer fires this much after its due time, since a lease that ends exactly now is alive.
 const TIMER_SLACK_SECONDS: f64 = 0.001;
+
+/// What the slots hold; the others are free.
+pub(super) type LiveSlots = Arc<BTreeMap<Ordinal, Live>>;
+
+/// What the slots held when the store was opened, once that was read. It closes without a value where a row could not be
+/// understood: then each slot has to ask for itself.
+pub(super) type FirstLook = watch::Receiver<Option<LiveSlots>>;
 
 /// A message of the slot's worker: parsed, not yet verified.
 #[derive(Message)]
@@ -114,13 +125,14 @@ pub struct OrdinalActor {
     due: Option<Timestamp>,
     /// Grows with every hint, so that a poll notices one that came while it asked the store.
     hints: u64,
+    first_look: Option<FirstLook>,
     _guard: DownGuard,
 }
 
 impl OrdinalActor {
-    /// A slot that knows nothing yet; it reads the store when it starts.
+    /// A slot that knows nothing yet; it takes the first look when it starts, or else asks the store.
     #[must_use]
-    pub fn new(parts: OrdinalParts, guard: DownGuard) -> Self {
+    pub fn new(parts: OrdinalParts, first_look: Option<FirstLook>, guard: DownGuard) -> Self {
         parts.presence.set_waiting(false);
         Self {
             parts,
@@ -129,6 +141,7 @@ impl OrdinalActor {
             timer: None,
             due: None,
             hints: 0,
+            first_look,
             _guard: guard,
         }
     }
@@ -446,24 +459,42 @@ impl OrdinalActor {
             policy: self.parts.policy,
         });
         ctx.spawn(asked.into_actor(self).map(|reply, actor, ctx| match reply {
-            Ok(None) => {
-                actor.arm(None, ctx);
-                actor.say_free();
-            }
-            Ok(Some(Live { state, due, .. })) => {
-                let taken = actor.parts.roster.tell(SlotTaken(actor.parts.ordinal));
-                log::trace!(
-                    "ordinal={} taken, roster told: {}",
-                    actor.parts.ordinal,
-                    taken.is_ok()
-                );
-                actor.arm(due, ctx);
-                if state == StateName::Assigned {
-                    actor.serve_waiting(ctx);
-                }
-            }
+            Ok(live) => actor.found(live.as_ref(), ctx),
             Err(error) => actor.retry(&error, Self::refresh, ctx),
         }));
+    }
+
+    fn take_first_look(&mut self, mut look: FirstLook, ctx: &mut Context<Self>) {
+        let taken = async move { look.wait_for(Option::is_some).await.ok()?.clone() };
+        ctx.spawn(taken.into_actor(self).map(|rows, actor, ctx| match rows {
+            Some(rows) if actor.is_untouched() => {
+                actor.found(rows.get(&actor.parts.ordinal), ctx);
+            }
+            _ => actor.refresh(ctx),
+        }));
+    }
+
+    /// Whether nobody can have changed the row through this actor, nor hinted at a change.
+    fn is_untouched(&self) -> bool {
+        self.hints == 0 && self.parts.presence.last_seen().is_none()
+    }
+
+    /// Goes on from what the slot holds.
+    fn found(&mut self, live: Option<&Live>, ctx: &mut Context<Self>) {
+        let Some(live) = live else {
+            self.arm(None, ctx);
+            return self.say_free();
+        };
+        let taken = self.parts.roster.tell(SlotTaken(self.parts.ordinal));
+        log::trace!(
+            "ordinal={} taken, roster told: {}",
+            self.parts.ordinal,
+            taken.is_ok()
+        );
+        self.arm(live.due, ctx);
+        if live.state == StateName::Assigned {
+            self.serve_waiting(ctx);
+        }
     }
 
     fn serve_waiting(&mut self, ctx: &mut Context<Self>) {
@@ -493,7 +524,10 @@ impl Actor for OrdinalActor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(MAILBOX_LIMIT);
-        self.refresh(ctx);
+        match self.first_look.take() {
+            Some(look) => self.take_first_look(look, ctx),
+            None => self.refresh(ctx),
+        }
     }
 }
 

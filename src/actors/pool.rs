@@ -3,6 +3,7 @@
 //! Starting never waits for the store, a key or a board: what cannot be opened yet is a reason why the pool is not ready,
 //! and is tried again. Only a state directory that another coordinator holds, or that cannot be made, is an error.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use actix::Arbiter;
 use serde::Serialize;
+use tokio::sync::watch;
 
 use super::boards::{BoardActors, BoardDirectory, BoardTemplate, Boards, ListBoards};
 use super::dispatcher::LookNow;
@@ -17,7 +19,7 @@ use super::events::{Events, Listener};
 use super::keys::KeyRing;
 use super::ledger::Ledger;
 use super::metrics::Metrics;
-use super::ordinal::{OrdinalActor, OrdinalParts};
+use super::ordinal::{FirstLook, LiveSlots, OrdinalActor, OrdinalParts};
 use super::ordinals::{OrdinalHandle, Ordinals};
 use super::readers::Readers;
 use super::reconciler::RunPass;
@@ -31,6 +33,7 @@ use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Lane, LeasePolicy, Ordinal, PoolId, Timestamp};
 use crate::faults::Faults;
 use crate::store::StoreError;
+use crate::store::operations::Live;
 
 /// Name of the store's file in the state directory.
 const STORE_FILE: &str = "assignments.db";
@@ -101,13 +104,14 @@ struct Shared {
     store: StoreHandle,
     readers: Readers,
     ordinals: Ordinals,
+    first_look: FirstLook,
     roster: Link<Roster>,
     directory: BoardDirectory,
     ledger: Ledger,
     events: Events,
     metrics: Arc<Metrics>,
     draining: Arc<AtomicBool>,
-    boards: tokio::sync::watch::Sender<Option<Link<Boards>>>,
+    boards: watch::Sender<Option<Link<Boards>>>,
     arbiters: Arbiters,
     _state_dir: StateDir,
 }
@@ -155,18 +159,20 @@ impl Pool {
             events: events.clone(),
         };
         let roster = keep_roster(&keeper, &settings, &ordinals, &draining);
+        let (looked, first_look) = watch::channel(None);
         let shared = Shared {
             keys: KeyRing::open(settings.key_file.clone(), settings.slots),
             started_at: clock.now(),
             readers: Readers::new(path),
             directory: BoardDirectory::default(),
             ledger: Ledger::default(),
-            boards: tokio::sync::watch::Sender::new(None),
+            boards: watch::Sender::new(None),
             _state_dir: state_dir,
             settings,
             clock,
             store,
             ordinals,
+            first_look,
             roster,
             events,
             metrics,
@@ -186,7 +192,7 @@ impl Pool {
         pool.shared
             .arbiters
             .control
-            .spawn(serve_boards(pool.clone(), keeper, host));
+            .spawn(serve_boards(pool.clone(), keeper, host, looked));
         Ok(pool)
     }
 
@@ -216,8 +222,9 @@ impl Pool {
             clock: Arc::clone(&shared.clock),
             events: shared.events.clone(),
         };
+        let mut first_look = Some(shared.first_look.clone());
         let link = keeper.keep(format!("ordinal-{ordinal}"), move |guard| {
-            OrdinalActor::new(parts.clone(), guard)
+            OrdinalActor::new(parts.clone(), first_look.take(), guard)
         });
         shared
             .ordinals
@@ -478,7 +485,7 @@ async fn keep_store(pool: Pool) {
 
 /// Waits for a status; `None` when the store is gone for good.
 async fn follow(
-    status: &mut tokio::sync::watch::Receiver<StoreStatus>,
+    status: &mut watch::Receiver<StoreStatus>,
     wanted: impl FnMut(&StoreStatus) -> bool,
 ) -> Option<()> {
     status.wait_for(wanted).await.ok().map(|_| ())
@@ -494,8 +501,14 @@ async fn reload_key(pool: Pool) {
     }
 }
 
-/// Serves the boards once the store is open: only then is the fence known that every claim carries.
-async fn serve_boards(pool: Pool, keeper: Keeper, host: Arc<dyn BoardHost>) {
+/// Serves the boards once the store is open: only then is the fence known that every claim carries. The slots are told
+/// what they hold.
+async fn serve_boards(
+    pool: Pool,
+    keeper: Keeper,
+    host: Arc<dyn BoardHost>,
+    looked: watch::Sender<Option<LiveSlots>>,
+) {
     let mut status = pool.shared.store.watch();
     let fence = loop {
         if follow(&mut status, |status| *status == StoreStatus::Ready)
@@ -512,9 +525,17 @@ async fn serve_boards(pool: Pool, keeper: Keeper, host: Arc<dyn BoardHost>) {
             .await
         {
             Ok((fence, live)) => {
-                for record in live.into_iter().flatten() {
-                    // A slot that was taken out of the pool still has its timer while a row refers to it.
-                    pool.serve_slot(record.assignment.binding().ordinal);
+                let all_understood = live.iter().all(Result::is_ok);
+                let slots: BTreeMap<_, _> = live
+                    .into_iter()
+                    .flatten()
+                    .map(|record| Live::of(&record.assignment, &pool.shared.settings.policy))
+                    .map(|live| (live.binding.ordinal, live))
+                    .collect();
+                // A slot that was taken out of the pool still has its timer while a row refers to it.
+                slots.keys().for_each(|ordinal| pool.serve_slot(*ordinal));
+                if all_understood {
+                    looked.send_replace(Some(Arc::new(slots)));
                 }
                 break fence;
             }
@@ -527,6 +548,7 @@ async fn serve_boards(pool: Pool, keeper: Keeper, host: Arc<dyn BoardHost>) {
             }
         }
     };
+    drop(looked);
     pool.shared.ledger.clear("store", "read");
     let settings = &pool.shared.settings;
     let endings = EndingPolicy {
@@ -546,8 +568,6 @@ async fn serve_boards(pool: Pool, keeper: Keeper, host: Arc<dyn BoardHost>) {
     });
     pool.shared.boards.send_replace(Some(boards));
     loop {
-        // What a slot asked while the store was down went unanswered.
-        pool.shared.ordinals.refresh_all();
         pool.shared.ledger.clear("store", "open");
         if follow(&mut status, |status| *status != StoreStatus::Ready)
             .await
@@ -558,5 +578,7 @@ async fn serve_boards(pool: Pool, keeper: Keeper, host: Arc<dyn BoardHost>) {
         {
             return;
         }
+        // What a slot asked while the store was down went unanswered.
+        pool.shared.ordinals.refresh_all();
     }
 }

@@ -49,7 +49,7 @@ impl Pass<'_> {
             match intent {
                 Ok(intent) => {
                     present.push(intent.lock.as_str().to_owned());
-                    if !self.board_is_down && !self.parts.held.is_held(&intent.lock) {
+                    if !self.board_is_down && self.is_left_behind(&intent).await {
                         self.resolve(&intent).await;
                     }
                 }
@@ -57,6 +57,22 @@ impl Pass<'_> {
             }
         }
         self.memory.intents.retain(|lock, _| present.contains(lock));
+    }
+
+    /// Whether nobody carries the intent out any more. A Dispatcher that succeeds lets go only after the intent has left
+    /// the store; so the store is asked again once nobody holds it. What was read before may have been done since, and
+    /// resolving that would give a running claim back.
+    async fn is_left_behind(&self, intent: &Intent) -> bool {
+        if self.parts.held.is_held(&intent.lock) {
+            return false;
+        }
+        let slug = self.parts.slug.clone();
+        let read = self.parts.readers.read(move |reader| reader.intents(&slug));
+        // A store that cannot be read is asked again by the next pass.
+        read.await.is_ok_and(|intents| {
+            let mut present = intents.into_iter().flatten();
+            present.any(|present| present.lock == intent.lock)
+        })
     }
 
     async fn resolve(&mut self, intent: &Intent) {
