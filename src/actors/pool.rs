@@ -30,6 +30,7 @@ use crate::board::BoardHost;
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Lane, LeasePolicy, Ordinal, PoolId, Timestamp};
 use crate::faults::Faults;
+use crate::store::StoreError;
 
 /// Name of the store's file in the state directory.
 const STORE_FILE: &str = "assignments.db";
@@ -245,7 +246,7 @@ impl Pool {
         }
     }
 
-    /// Waits until the store is open and the boards were listed once.
+    /// Waits until the store is open, every slot's actor is up, and the boards were listed once.
     pub async fn opened(&self) {
         let mut boards = self.shared.boards.subscribe();
         let Ok(link) = boards
@@ -258,6 +259,9 @@ impl Pool {
         if let Some(link) = link {
             // If it goes down meanwhile, the one that follows lists by itself.
             let _ = link.ask(ListBoards).await;
+        }
+        for (_, slot) in self.shared.ordinals.all() {
+            slot.link().up().await;
         }
     }
 
@@ -369,7 +373,7 @@ impl Pool {
         self.shared.draining.load(Atomic::Relaxed)
     }
 
-    /// No new claims and offers from now on; waiting polls answer idle. Claims and workers live on.
+    /// No new claims, offers and passes from now on; waiting polls answer idle. Claims and workers live on.
     pub fn drain(&self) {
         self.shared.draining.store(true, Atomic::Relaxed);
         self.shared.ordinals.drain();
@@ -379,10 +383,15 @@ impl Pool {
         }
     }
 
-    /// One guarded maintenance cycle: every board is listed and gone through once. Whatever fails is put off and counted.
+    /// One guarded maintenance cycle: every board is listed and gone through once. Whatever fails is put off and counted;
+    /// with a store that cannot be opened that is everything.
     pub async fn run_once(&self) -> CycleReport {
         let mut report = CycleReport::default();
-        self.opened().await;
+        let mut store = self.shared.store.watch();
+        tokio::select! {
+            () = self.opened() => {}
+            _ = store.wait_for(cannot_be_opened) => {}
+        }
         for board in self.shared.directory.all() {
             report.boards += 1;
             if let Ok(Some(pass)) = board.reconciler.ask(RunPass).await {
@@ -407,6 +416,11 @@ impl Pool {
             arbiter.stop();
         }
     }
+}
+
+/// Whether the store's file is at fault, rather than its actor not being there yet.
+fn cannot_be_opened(status: &StoreStatus) -> bool {
+    matches!(status, StoreStatus::Down(StoreError::File { .. }))
 }
 
 fn keep_roster(

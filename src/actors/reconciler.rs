@@ -83,6 +83,11 @@ impl Reconciler {
             self.again = true;
             return;
         }
+        if self.parts.is_draining() {
+            // Nothing is written on a board while the process ends. Whoever starts next begins with a pass.
+            self.askers.clear();
+            return;
+        }
         if let Some(timer) = self.timer.take() {
             ctx.cancel_future(timer);
         }
