@@ -87,6 +87,30 @@ fn a_pool_whose_store_cannot_be_opened_answers_when_it_can() {
 }
 
 #[test]
+fn a_store_that_cannot_be_written_is_told_until_it_can() {
+    let stage = Stage::new(2);
+    let board = stage.board("lab");
+    let mut served = Served::start(stage);
+    let (_, job) = served.running(&board, "t", 0);
+    let writer = served.store();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let worker = served.worker(0);
+    let beat = worker.message("heartbeat").of(&job).sealed(&worker.key);
+    assert_unavailable(&served, &post("/v2/heartbeat", &beat.body()));
+    let (status, told) = reasons(&served);
+    assert_eq!((status, told.len()), (503, 1));
+    assert!(told[0].contains("locked by another process"), "{told:?}");
+
+    writer.execute_batch("ROLLBACK").unwrap();
+    let (status, signed) = worker.deliver(&beat);
+    assert_eq!(
+        (status, &signed.payload()["duplicate"]),
+        (200, &false.into())
+    );
+    assert_eq!(reasons(&served), (200, Vec::new()));
+}
+
+#[test]
 fn a_pool_that_drains_is_not_ready_and_a_sick_board_changes_nothing() {
     let stage = Stage::new(2);
     let board = stage.board("sick");
