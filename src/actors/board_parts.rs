@@ -37,12 +37,13 @@ pub struct BoardProblem {
     pub state: BoardState,
     /// Why, for people.
     pub reason: String,
+    /// The work that met it; the same work done is the sign that it is over.
+    what: &'static str,
 }
 
 impl BoardProblem {
     /// The problem that an error of a visit tells of; `None` where it is one row's or one call's.
-    #[must_use]
-    pub fn of(error: &VisitError) -> Option<Self> {
+    fn of(error: &VisitError, what: &'static str) -> Option<Self> {
         let state = match error {
             VisitError::Board(BoardError::Gone(_)) => BoardState::Gone,
             VisitError::Board(BoardError::ReadOnly(_)) => BoardState::ReadOnly,
@@ -52,6 +53,7 @@ impl BoardProblem {
         Some(Self {
             state,
             reason: error.to_string(),
+            what,
         })
     }
 }
@@ -175,23 +177,39 @@ impl BoardParts {
             .visit(move |board| visit(board, clock.now().whole_seconds()))
             .await;
         match &answer {
-            Ok(_) => {
-                self.ledger.clear(self.slug.as_str(), "visit");
-                self.ledger.clear(scope, what);
-                self.status().problem = None;
-            }
+            Ok(_) => self.visit_succeeded(scope, what),
             Err(error) => self.visit_failed(scope, what, error),
         }
         answer
     }
 
+    fn visit_succeeded(&self, scope: &str, what: &'static str) {
+        self.ledger.clear(scope, what);
+        self.ledger.clear(self.slug.as_str(), what);
+        // A board that can be read may still take no writes, so only the same work shows that it can be done again.
+        let mut status = self.status();
+        status.problem = status.problem.take().filter(|problem| problem.what != what);
+    }
+
+    /// Nothing of this work is left to do on the board, so none of it is put off any more.
+    pub fn nothing_left_of(&self, work: &[&'static str]) {
+        for what in work {
+            self.ledger.clear(self.slug.as_str(), what);
+        }
+        let mut status = self.status();
+        status.problem = status
+            .problem
+            .take()
+            .filter(|problem| !work.contains(&problem.what));
+    }
+
     fn visit_failed(&self, scope: &str, what: &'static str, error: &VisitError) {
-        let problem = BoardProblem::of(error);
+        let problem = BoardProblem::of(error, what);
         // A fault of the board is one entry, however many rows meet it.
-        let (scope, what) = if problem.is_some() {
-            (self.slug.as_str(), "visit")
+        let scope = if problem.is_some() {
+            self.slug.as_str()
         } else {
-            (scope, what)
+            scope
         };
         self.ledger
             .defer(scope, what, error.to_string(), self.clock.now(), None);

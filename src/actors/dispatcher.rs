@@ -93,6 +93,9 @@ impl Dispatcher {
         ctx: &mut Context<Self>,
     ) {
         self.looking = false;
+        if ready == 0 {
+            self.parts.nothing_left_of(&["claim", "park"]);
+        }
         self.parts.events.emit(PoolEvent::Listed {
             board: self.parts.slug.clone(),
             ready,

@@ -160,17 +160,15 @@ async fn a_claim_that_was_cut_off_is_found_by_its_lock_and_assigned() {
         pool.worker(0).poll().await;
         pool.hear(|event| matches!(event, PoolEvent::Restarted(name) if name == "dispatcher-lab"))
             .await;
-        stage.faults.disarm();
-        pool.advance(5.0);
-        pool.worker(0).poll().await;
         pool.pass(&board).await;
-        let mut job = pool.worker(0).poll().await;
-        if job.is_none() {
-            pool.hear(|event| matches!(event, PoolEvent::Added(_)))
-                .await;
-            job = pool.worker(0).poll().await;
-        }
-        let job = job.unwrap();
+        let job = match pool.worker(0).poll().await {
+            Some(job) => job,
+            None => {
+                pool.hear_after_a_while(|event| matches!(event, PoolEvent::Added(_)))
+                    .await;
+                pool.worker(0).poll().await.unwrap()
+            }
+        };
         assert_eq!(job.binding.task_id, task.as_str(), "{point}");
         assert_eq!(
             stage.runs(&board, &task).len(),

@@ -58,6 +58,15 @@ pub(super) struct Pass<'a> {
     board_is_down: bool,
 }
 
+/// What a pass visits its board for, as the ledger names it.
+const VISITS: &[&str] = &[
+    "settle",
+    "watch",
+    "resolve the claim",
+    "give the claim back",
+    "read the task",
+];
+
 #[derive(Clone, Copy)]
 enum Step {
     Settle,
@@ -75,6 +84,9 @@ pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassRepo
     };
     pass.rows().await;
     pass.intents().await;
+    if !pass.board_is_down {
+        parts.nothing_left_of(VISITS);
+    }
     let report = pass.report;
     parts.status().last_pass = Some(parts.clock.now());
     parts.events.emit(PoolEvent::Reconciled {
