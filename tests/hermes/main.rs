@@ -16,8 +16,10 @@ mod booking;
 mod compare;
 mod foreign;
 mod identity;
+#[path = "../support/oracle.rs"]
 mod oracle;
 mod player;
+#[path = "../support/python.rs"]
 mod python;
 mod race;
 mod rows;

@@ -33,13 +33,8 @@ impl Oracle {
         Self::start_with(home, release, &["--skip-length-check"])
     }
 
-    /// Starts the reference release with the check after each commit, which opens and closes the raw file and so drops the
-    /// locks of its process.
-    pub(crate) fn start_unchanged(home: &Path) -> Option<Self> {
-        Self::start_with(home, python::REFERENCE, &[])
-    }
-
-    fn start_with(home: &Path, release: &str, options: &[&str]) -> Option<Self> {
+    /// Starts a release on a home with options of the oracle's own; `None` where it is not to be had.
+    pub(crate) fn start_with(home: &Path, release: &str, options: &[&str]) -> Option<Self> {
         let python = python::with_hermes(release)?;
         let home = home.canonicalize().expect("the home exists");
         let mut process = Command::new(python)
