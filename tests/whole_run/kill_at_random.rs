@@ -81,6 +81,10 @@ fn add_tasks(oracle: &mut Oracle, slug: &str) {
     let mut parents = json!([]);
     for number in 0..TASKS {
         let id = boards::add(oracle, slug, "task", json!({"parents": parents}));
-        parents = if number % 2 == 0 { json!([id]) } else { json!([]) };
+        parents = if number % 2 == 0 {
+            json!([id])
+        } else {
+            json!([])
+        };
     }
 }

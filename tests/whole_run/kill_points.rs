@@ -54,7 +54,11 @@ fn a_coordinator_killed_between_any_two_durable_steps_finishes_the_run_once() {
         let board = Dump::new(&slug, oracle.get("dump", json!({"board": slug})));
         board.assert_all_done_once();
         let boards = [board];
-        assert_eq!(assert_settled(&site, &boards), 0, "{point}: no run is given back");
+        assert_eq!(
+            assert_settled(&site, &boards),
+            0,
+            "{point}: no run is given back"
+        );
         assert_undisturbed(&worker, &boards);
     }
 }
