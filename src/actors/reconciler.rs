@@ -9,7 +9,6 @@
 //!
 //! Restart: a new one begins with a pass over everything.
 
-use std::sync::atomic::Ordering as Atomic;
 use std::time::Duration;
 
 use actix::{
@@ -74,17 +73,13 @@ impl Reconciler {
     }
 
     fn begin(&mut self, ctx: &mut Context<Self>) {
-        if self.parts.draining.load(Atomic::Relaxed) {
-            // Whoever asked gets no report.
-            self.askers.clear();
-            return;
-        }
         if self.running {
             self.again = true;
             return;
         }
         if self.parts.is_draining() {
-            // Nothing is written on a board while the process ends. Whoever starts next begins with a pass.
+            // Nothing is written on a board while the process ends. Whoever starts next begins with a pass; whoever
+            // asked for one gets no report.
             self.askers.clear();
             return;
         }
