@@ -1,6 +1,7 @@
 //! The state × command table: what every command does in every state, written out.
 
 use super::*;
+use crate::domain::{Attempt, Evidence};
 
 const NOW: Timestamp = Timestamp(1000.0);
 
