@@ -14,7 +14,7 @@ use crate::board::{Board, BoardError, Ending};
 use crate::domain::{Attempt, Binding, Evidence, Expected, RunKey, RunRef, Verdict, judge};
 use crate::protocol::BlockKind;
 use crate::store::Intent;
-use crate::store::operations::DropIntent;
+use crate::store::operations::{DropIntent, IsIntended};
 
 /// What a board shows of an intent.
 enum Found {
@@ -49,7 +49,7 @@ impl Pass<'_> {
             match intent {
                 Ok(intent) => {
                     present.push(intent.lock.as_str().to_owned());
-                    if !self.board_is_down && !self.parts.held.is_held(&intent.lock) {
+                    if !self.board_is_down && self.is_left(&intent).await {
                         self.resolve(&intent).await;
                     }
                 }
@@ -57,6 +57,25 @@ impl Pass<'_> {
             }
         }
         self.memory.intents.retain(|lock, _| present.contains(lock));
+    }
+
+    /// Whether no Dispatcher will carry it out any more. One may have done so since the intents were read; its hold ends
+    /// only after the store has its last word, so the store is asked after the hold was seen to have ended.
+    async fn is_left(&mut self, intent: &Intent) -> bool {
+        if self.parts.held.is_held(&intent.lock) {
+            return false;
+        }
+        let (lock, scope) = (intent.lock.clone(), self.parts.scope(intent.task.as_str()));
+        match self.parts.store.call(IsIntended { lock }).await {
+            Ok(is_intended) => {
+                self.parts.ledger.clear(&scope, "read the intent");
+                is_intended
+            }
+            Err(error) => {
+                self.put_off(&scope, "read the intent", error.to_string());
+                false
+            }
+        }
     }
 
     async fn resolve(&mut self, intent: &Intent) {
@@ -92,7 +111,7 @@ impl Pass<'_> {
         match prepare(self.parts, &run, &scope).await {
             Ok(Prepared::Payload(payload)) => {
                 match crate::actors::adopt::add(self.parts, intent, &run, payload, grant).await {
-                    Ok(Adopted::Added) => self.resolved(),
+                    Ok(Adopted::Added) => self.resolved(intent),
                     Ok(Adopted::Known) => self.drop_intent(intent).await,
                     Err(error) => self.put_off(&scope, "resolve the claim", error.to_string()),
                 }
@@ -166,7 +185,7 @@ impl Pass<'_> {
             })
             .await
         {
-            Ok(_) => self.resolved(),
+            Ok(_) => self.resolved(intent),
             Err(error) => {
                 let scope = self.parts.scope(intent.task.as_str());
                 self.put_off(&scope, "drop the intent", error.to_string());
@@ -174,8 +193,11 @@ impl Pass<'_> {
         }
     }
 
-    fn resolved(&mut self) {
+    /// Nothing is left of the claim, nor of what went wrong with it.
+    fn resolved(&mut self, intent: &Intent) {
         self.report.intents += 1;
+        let scope = self.parts.scope(intent.task.as_str());
+        self.parts.ledger.clear_all(&scope);
         self.parts
             .events
             .emit(PoolEvent::IntentResolved(self.parts.slug.clone()));
