@@ -74,6 +74,7 @@ statements! {
     ADD_INTENT = "INSERT INTO intents(claim_lock,board,task_id,worker_ordinal,run_sequence,event_sequence,anchor_task,\
         anchor_created_at,created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)";
     DROP_INTENT = "DELETE FROM intents WHERE claim_lock=?1";
+    INTENT = "SELECT 1 FROM intents WHERE claim_lock=?1";
     INTENTS_OF_BOARD = "SELECT board,task_id,claim_lock,worker_ordinal,run_sequence,event_sequence,anchor_task,\
         anchor_created_at FROM intents WHERE board=?1 ORDER BY created_at,claim_lock";
 

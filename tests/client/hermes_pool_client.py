@@ -236,6 +236,8 @@ class Heartbeats:
 
     def __exit__(self, *_):
         self.ended.set()
+        # A beat that arrived after the result would be refused.
+        self.thread.join()
 
     def beat(self):
         """A lease counts from when a beat was *sent*: the pool cannot have extended it earlier than that."""
@@ -318,7 +320,9 @@ class Worker:
 
 
 def log(message):
-    print(f"hermes-pool-client: {message}", file=sys.stderr, flush=True)
+    # One write, so that lines of two threads do not mix.
+    sys.stderr.write(f"hermes-pool-client: {message}\n")
+    sys.stderr.flush()
 
 
 # --- command line ---------------------------------------------------------------------------------------------------

@@ -2,34 +2,11 @@
 
 use serde_json::Value;
 
+use super::differences::differences;
+
 /// Respawn guards that are Hermes' alone. The pool does not honour them (the second is known to strand reworked tasks),
 /// and what they hide is not compared.
 const FOREIGN_GUARDS: [&str; 2] = ["blocker_auth", "active_pr"];
-
-/// The differences between two values, each with its place.
-pub(crate) fn differences(place: &str, left: &Value, right: &Value, found: &mut Vec<String>) {
-    match (left, right) {
-        (Value::Object(one), Value::Object(other)) => {
-            let extra = other.keys().filter(|key| !one.contains_key(*key));
-            for key in one.keys().chain(extra) {
-                let member = |value: &Value| value.get(key).cloned().unwrap_or(Value::Null);
-                differences(
-                    &format!("{place}.{key}"),
-                    &member(left),
-                    &member(right),
-                    found,
-                );
-            }
-        }
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            for (number, (one, other)) in one.iter().zip(other).enumerate() {
-                differences(&format!("{place}[{number}]"), one, other, found);
-            }
-        }
-        _ if left != right => found.push(format!("{place}: Hermes {left}, adapter {right}")),
-        _ => {}
-    }
-}
 
 /// The differences between the answers of two plays. Refusals are compared as such, since their words are their own.
 pub(crate) fn answer_differences(

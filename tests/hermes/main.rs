@@ -14,6 +14,8 @@
 mod answers;
 mod booking;
 mod compare;
+#[path = "../support/differences.rs"]
+mod differences;
 mod foreign;
 mod identity;
 #[path = "../support/oracle.rs"]

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use serde_json::Value;
 
 use super::compare;
+use super::differences::differences;
 use super::oracle::Oracle;
 use super::player::{Cast, Player};
 use super::python;
@@ -89,6 +90,6 @@ fn play_twice(path: &Path, release: &str) -> Vec<String> {
         unreachable!("there are two casts");
     };
     let mut found = compare::answer_differences(&script, hermes, adapter);
-    compare::differences("dump", left, right, &mut found);
+    differences("dump", left, right, &mut found);
     found
 }

@@ -2,7 +2,7 @@
 
 use hermes_pool::domain::{StateName, Timestamp};
 use hermes_pool::store::operations::{
-    Added, DropIntent, NoteBoardHeartbeat, NoteConfirmed, RecordIntent, SetNotBefore,
+    Added, DropIntent, IsIntended, NoteBoardHeartbeat, NoteConfirmed, RecordIntent, SetNotBefore,
 };
 use hermes_pool::store::{AddRefusal, ClaimEntry};
 
@@ -19,6 +19,11 @@ fn an_intent_becomes_an_assignment_as_a_whole_or_stays() {
     assert_eq!(fixture.run(addition(&bound)), Ok(Added::New));
     let left = fixture.reader().intents(&board()).unwrap();
     assert_eq!(left, [Ok(intent(2, 0))]);
+
+    for (run, is_intended) in [(1, false), (2, true)] {
+        let asked = IsIntended { lock: lock(run) };
+        assert_eq!(fixture.run(asked), Ok(is_intended));
+    }
 
     let occupied = fixture.run(addition(&binding(2, 0)));
     assert_eq!(occupied, Err(AddRefusal::Occupied.into()));

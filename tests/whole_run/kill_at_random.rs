@@ -11,28 +11,28 @@ use super::boards;
 use super::invariants::{Dump, assert_settled, assert_undisturbed};
 use super::oracle::Oracle;
 use super::process::Process;
-use super::site::{Site, fixed_port, workers_address};
+use super::site::{Site, fixed_port};
 
 const BOARDS: [&str; 3] = ["one", "two", "three"];
 const WORKERS: u16 = 3;
-/// Tasks of one board in one round.
-const TASKS: usize = 20;
-/// Deaths in one round; then its tasks are finished in peace.
-const DEATHS: usize = 5;
+/// Tasks that each board gets for each life of the coordinator, so that there is always something to do.
+const TASKS: usize = 4;
+/// How long a coordinator lives, at most, after its first offer.
+const LIFE_MILLIS: u64 = 60;
 const SEED_VARIABLE: &str = "HERMES_POOL_TEST_SEED";
 
 #[test]
 fn a_coordinator_killed_at_any_time_loses_nothing_and_does_nothing_twice() {
-    die_at_random(1);
+    die_at_random(5);
 }
 
 #[test]
 #[ignore = "takes minutes: two hundred deaths"]
 fn a_coordinator_killed_two_hundred_times_loses_nothing_and_does_nothing_twice() {
-    die_at_random(200 / DEATHS);
+    die_at_random(200);
 }
 
-fn die_at_random(rounds: usize) {
+fn die_at_random(deaths: usize) {
     let home = tempfile::tempdir().unwrap();
     let Some(mut oracle) = Oracle::start(home.path()) else {
         return;
@@ -50,41 +50,41 @@ fn die_at_random(rounds: usize) {
     let workers: Vec<Process> = (0..WORKERS)
         .map(|ordinal| site.worker(ordinal, &address))
         .collect();
-    for round in 1..=rounds {
-        for slug in BOARDS {
-            add_tasks(&mut oracle, slug);
-        }
-        for _ in 0..DEATHS {
-            let mut coordinator = site.serve("");
-            workers_address(&mut coordinator);
-            std::thread::sleep(Duration::from_millis(random.u64(0..300)));
-            coordinator.kill();
-        }
+    for _ in 0..deaths {
+        add_tasks(&mut oracle);
         let mut coordinator = site.serve("");
-        coordinator.until(|| site.has_finalized(round * TASKS * BOARDS.len()));
-        coordinator.stop();
+        coordinator.hear("event=offered");
+        // Not to wait for anything: the moment of death is meant to be any.
+        std::thread::sleep(Duration::from_millis(random.u64(0..LIFE_MILLIS)));
+        coordinator.kill();
     }
+    let mut coordinator = site.serve("");
+    coordinator.until(|| site.has_finalized(deaths * TASKS * BOARDS.len()));
+    coordinator.stop();
     let said: Vec<Vec<String>> = workers.into_iter().map(Process::kill).collect();
-    let boards = BOARDS.map(|slug| Dump::new(slug, oracle.get("dump", json!({"board": slug}))));
+    let mut dumps = oracle.dump();
+    let boards = BOARDS.map(|slug| Dump::new(slug, dumps[slug].take()));
     for board in &boards {
         board.assert_all_done_once();
     }
     let given_back = assert_settled(&site, &boards);
-    eprintln!("{given_back} runs were given back");
+    eprintln!("{deaths} deaths, {given_back} runs given back");
     for said in said {
         assert_undisturbed(&said, &boards);
     }
 }
 
 /// Every second task waits for the one before it.
-fn add_tasks(oracle: &mut Oracle, slug: &str) {
-    let mut parents = json!([]);
-    for number in 0..TASKS {
-        let id = boards::add(oracle, slug, "task", json!({"parents": parents}));
-        parents = if number % 2 == 0 {
-            json!([id])
-        } else {
-            json!([])
-        };
+fn add_tasks(oracle: &mut Oracle) {
+    for slug in BOARDS {
+        let mut parents = json!([]);
+        for number in 0..TASKS {
+            let id = boards::add(oracle, slug, "task", json!({"parents": parents}));
+            parents = if number % 2 == 0 {
+                json!([id])
+            } else {
+                json!([])
+            };
+        }
     }
 }

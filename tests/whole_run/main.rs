@@ -10,6 +10,8 @@
 )]
 
 mod boards;
+#[path = "../support/differences.rs"]
+mod differences;
 mod invariants;
 mod kill_at_random;
 mod kill_points;

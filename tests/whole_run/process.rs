@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longest time that a test waits for something to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest time that a test waits for something to happen; shorter than a lease, whose end would hide what was lost.
+const PATIENCE: Duration = Duration::from_secs(50);
+/// How often a test looks for what no line announces.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A running process; it is killed with the value.
 pub(crate) struct Process {
@@ -16,6 +18,12 @@ pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
     said: Vec<String>,
+}
+
+enum Heard {
+    Line(String),
+    Nothing,
+    End,
 }
 
 impl Process {
@@ -44,43 +52,46 @@ impl Process {
         }
     }
 
-    /// Waits for the next line; `None` once the process has ended.
-    fn next_line(&mut self, until: Instant) -> Option<&str> {
-        let left = until.saturating_duration_since(Instant::now());
-        match self.lines.recv_timeout(left) {
-            Ok(line) => self.said.push(line),
-            Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) => self.fail("it took too long"),
-        }
-        self.said.last().map(String::as_str)
-    }
-
     /// Waits for a line with this text.
     pub(crate) fn hear(&mut self, text: &str) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
-            match self.next_line(until) {
-                Some(line) if line.contains(text) => return line.to_owned(),
-                Some(_) => {}
-                None => self.fail(&format!("it ended before it said {text:?}")),
+            match self.next_line(until, PATIENCE) {
+                Heard::Line(line) if line.contains(text) => return line,
+                Heard::Line(_) | Heard::Nothing => {}
+                Heard::End => self.fail(&format!("it ended before it said {text:?}")),
             }
         }
     }
 
-    /// Waits until something holds, which is looked at anew after each line: whatever the process does, it says.
+    /// Waits until something holds, which is looked at after each line and now and then.
     pub(crate) fn until(&mut self, mut holds: impl FnMut() -> bool) {
         let until = Instant::now() + PATIENCE;
         while !holds() {
-            if self.next_line(until).is_none() {
+            if let Heard::End = self.next_line(until, LOOK) {
                 self.fail("it ended too early");
             }
+        }
+    }
+
+    /// Waits for the next line, not for longer than `wait`.
+    fn next_line(&mut self, until: Instant, wait: Duration) -> Heard {
+        let left = until.saturating_duration_since(Instant::now());
+        match self.lines.recv_timeout(wait.min(left)) {
+            Ok(line) => {
+                self.said.push(line.clone());
+                Heard::Line(line)
+            }
+            Err(RecvTimeoutError::Disconnected) => Heard::End,
+            Err(RecvTimeoutError::Timeout) if Instant::now() < until => Heard::Nothing,
+            Err(RecvTimeoutError::Timeout) => self.fail("it took too long"),
         }
     }
 
     /// Waits for the end.
     pub(crate) fn ended(mut self) -> (ExitStatus, Vec<String>) {
         let until = Instant::now() + PATIENCE;
-        while self.next_line(until).is_some() {}
+        while !matches!(self.next_line(until, PATIENCE), Heard::End) {}
         let status = self.child.wait().expect("it can be waited for");
         (status, std::mem::take(&mut self.said))
     }

@@ -30,7 +30,6 @@ use crate::actors::roster::{Roster, StopGranting};
 use crate::actors::state_dir::StateDir;
 use crate::actors::store::{StoreHandle, StoreStatus};
 use crate::actors::supervise::Link;
-use crate::board::BoardHost;
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Ordinal, Timestamp};
 use crate::store::StoreError;

@@ -14,7 +14,7 @@ use crate::board::{Board, BoardError, Ending};
 use crate::domain::{Attempt, Binding, Evidence, Expected, RunKey, RunRef, Verdict, judge};
 use crate::protocol::BlockKind;
 use crate::store::Intent;
-use crate::store::operations::DropIntent;
+use crate::store::operations::{DropIntent, IsIntended};
 
 /// What a board shows of an intent.
 enum Found {
@@ -49,7 +49,7 @@ impl Pass<'_> {
             match intent {
                 Ok(intent) => {
                     present.push(intent.lock.as_str().to_owned());
-                    if !self.board_is_down && self.is_left_behind(&intent).await {
+                    if !self.board_is_down && self.is_left(&intent).await {
                         self.resolve(&intent).await;
                     }
                 }
@@ -59,20 +59,23 @@ impl Pass<'_> {
         self.memory.intents.retain(|lock, _| present.contains(lock));
     }
 
-    /// Whether nobody carries the intent out any more. A Dispatcher that succeeds lets go only after the intent has left
-    /// the store; so the store is asked again once nobody holds it. What was read before may have been done since, and
-    /// resolving that would give a running claim back.
-    async fn is_left_behind(&self, intent: &Intent) -> bool {
+    /// Whether no Dispatcher will carry it out any more. One may have done so since the intents were read; its hold ends
+    /// only after the store has its last word, so the store is asked after the hold was seen to have ended.
+    async fn is_left(&mut self, intent: &Intent) -> bool {
         if self.parts.held.is_held(&intent.lock) {
             return false;
         }
-        let slug = self.parts.slug.clone();
-        let read = self.parts.readers.read(move |reader| reader.intents(&slug));
-        // A store that cannot be read is asked again by the next pass.
-        read.await.is_ok_and(|intents| {
-            let mut present = intents.into_iter().flatten();
-            present.any(|present| present.lock == intent.lock)
-        })
+        let (lock, scope) = (intent.lock.clone(), self.parts.scope(intent.task.as_str()));
+        match self.parts.store.call(IsIntended { lock }).await {
+            Ok(is_intended) => {
+                self.parts.ledger.clear(&scope, "read the intent");
+                is_intended
+            }
+            Err(error) => {
+                self.put_off(&scope, "read the intent", error.to_string());
+                false
+            }
+        }
     }
 
     async fn resolve(&mut self, intent: &Intent) {
@@ -108,7 +111,7 @@ impl Pass<'_> {
         match prepare(self.parts, &run, &scope).await {
             Ok(Prepared::Payload(payload)) => {
                 match crate::actors::adopt::add(self.parts, intent, &run, payload, grant).await {
-                    Ok(Adopted::Added) => self.resolved(),
+                    Ok(Adopted::Added) => self.resolved(intent),
                     Ok(Adopted::Known) => self.drop_intent(intent).await,
                     Err(error) => self.put_off(&scope, "resolve the claim", error.to_string()),
                 }
@@ -182,7 +185,7 @@ impl Pass<'_> {
             })
             .await
         {
-            Ok(_) => self.resolved(),
+            Ok(_) => self.resolved(intent),
             Err(error) => {
                 let scope = self.parts.scope(intent.task.as_str());
                 self.put_off(&scope, "drop the intent", error.to_string());
@@ -190,8 +193,11 @@ impl Pass<'_> {
         }
     }
 
-    fn resolved(&mut self) {
+    /// Nothing is left of the claim, nor of what went wrong with it.
+    fn resolved(&mut self, intent: &Intent) {
         self.report.intents += 1;
+        let scope = self.parts.scope(intent.task.as_str());
+        self.parts.ledger.clear_all(&scope);
         self.parts
             .events
             .emit(PoolEvent::IntentResolved(self.parts.slug.clone()));

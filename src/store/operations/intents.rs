@@ -57,3 +57,19 @@ impl Operation for DropIntent {
         Ok(tx.execute(sql::DROP_INTENT, [self.lock.as_str()])? == 1)
     }
 }
+
+/// Asks whether a claim is still only intended. Replies after everything that was sent to the store before.
+#[derive(Clone, Debug)]
+pub struct IsIntended {
+    /// Lock of the claim.
+    pub lock: ClaimLock,
+}
+
+impl Operation for IsIntended {
+    type Reply = bool;
+
+    fn apply(self, tx: &Tx<'_>, _now: Timestamp) -> Result<bool, StoreError> {
+        let found = tx.first(sql::INTENT, [self.lock.as_str()], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+}

@@ -22,7 +22,7 @@ pub use collect::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
 pub use end::{Defer, Deferral, End, Unconfirmed};
 pub use expire::{Expire, Expiry, Live, LiveOf};
 pub use heartbeat::{Beat, Heartbeat};
-pub use intents::{DropIntent, RecordIntent};
+pub use intents::{DropIntent, IsIntended, RecordIntent};
 pub use offer::{Offer, OfferReply, Offered};
 pub use presented::Presented;
 pub use result::{Receipt, SubmitResult};
