@@ -96,14 +96,6 @@ impl Dispatcher {
         if ready == 0 {
             self.parts.nothing_left_of(&["claim", "park"]);
         }
-        self.parts.events.emit(PoolEvent::Listed {
-            board: self.parts.slug.clone(),
-            ready,
-        });
-        for asker in askers {
-            // Whoever asked may have stopped waiting.
-            let _ = asker.send(ready);
-        }
         let told = if ready > 0 {
             let dispatcher = ctx.address().recipient();
             self.parts.roster.tell(Want {
@@ -116,6 +108,15 @@ impl Dispatcher {
         if let Err(error) = told {
             // The next look, at the latest after the interval, tells it again.
             log::debug!("board={} roster not told: {error}", self.parts.slug);
+        }
+        // Said last: whoever waits for it may rely on the Roster having heard.
+        self.parts.events.emit(PoolEvent::Listed {
+            board: self.parts.slug.clone(),
+            ready,
+        });
+        for asker in askers {
+            // Whoever asked may have stopped waiting.
+            let _ = asker.send(ready);
         }
         if self.again {
             self.look(ctx);
