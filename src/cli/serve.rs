@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::System;
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::actors::{Pool, PoolSettings};
 use crate::clock::SystemClock;
@@ -85,6 +85,8 @@ async fn once(config: &Config) -> Result<(), Failure> {
 }
 
 async fn serve(config: &Config) -> Result<(), Failure> {
+    // Listened for from the beginning, so that a stop at any time is one in good order.
+    let stop = StopSignals::new().map_err(Failure::failed)?;
     // The ports come first: whoever has them is the one that serves.
     let listeners = bind_both(config.http.bind, config.operator.bind).map_err(Failure::failed)?;
     let pool = start_pool(config)?;
@@ -103,22 +105,32 @@ async fn serve(config: &Config) -> Result<(), Failure> {
         servers.worker_address,
         servers.operator_address
     );
-    stop_signal().await.map_err(Failure::failed)?;
+    stop.heard().await;
     log::info!("event=stopping");
     servers.stop().await;
     log::info!("event=stopped");
     Ok(())
 }
 
-/// Waits for SIGTERM or SIGINT.
-async fn stop_signal() -> std::io::Result<()> {
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// SIGTERM and SIGINT.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
-    Ok(())
+
+    /// Waits for one of them.
+    async fn heard(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
