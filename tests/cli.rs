@@ -1,5 +1,7 @@
 //! The program as a person calls it: arguments in, exit code and words out.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -164,6 +166,7 @@ fn every_command_explains_itself_and_the_program_its_version() {
         &["check"],
         &["worker"],
         &["serve"],
+        &["demo"],
         &["board"],
         &["board", "create"],
         &["board", "add"],
@@ -439,7 +442,10 @@ fn a_log_has_one_line_per_record_with_its_time_in_utc() {
         .map(|c| if c.is_ascii_digit() { '0' } else { c })
         .collect();
     assert_eq!(shape, "0000-00-00T00:00:00.000Z");
-    assert_eq!(rest, "INFO hermes_pool::worker worker of ordinal 0 is up\n");
+    assert_eq!(
+        rest,
+        "INFO hermes_pool::worker the worker of ordinal 0 is up\n"
+    );
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What both HTTP servers do before any handler decides: real sockets, a small handler behind the real gate.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

@@ -146,7 +146,13 @@ impl BoardParts {
     /// Whether new runs may be claimed now.
     #[must_use]
     pub fn may_claim(&self) -> bool {
-        self.open.load(Atomic::Relaxed) && !self.draining.load(Atomic::Relaxed)
+        self.open.load(Atomic::Relaxed) && !self.is_draining()
+    }
+
+    /// Whether the pool is draining.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Atomic::Relaxed)
     }
 
     /// How the board is.

@@ -261,7 +261,7 @@ enum Attempted {
     /// Something is wrong, and is in the ledger.
     Failed,
     /// It is ours.
-    Claimed(Held, RunRef),
+    Claimed(Box<Held>, RunRef),
 }
 
 /// An intent that this Dispatcher carries out.
@@ -303,7 +303,7 @@ async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
         move |board: &mut dyn Board, now| board.claim(&wanted, &lock, CLAIM_TTL_SECONDS, now);
     match parts.visit(&scope, "claim", visit).await {
         Ok(Some(Claimed { run, .. })) => Attempted::Claimed(
-            held,
+            Box::new(held),
             RunRef {
                 task: task.clone(),
                 run,

@@ -4,6 +4,9 @@
 //! pass causes one more. It re-arms itself at the end of each pass for the earliest time that something is due, and for
 //! `interval_seconds` at the latest. After each pass it wakes the board's Dispatcher.
 //!
+//! While the pool drains no pass begins: nothing is written on the board any more, and what is durable in the store is
+//! settled by the coordinator that follows.
+//!
 //! Restart: a new one begins with a pass over everything.
 
 use std::time::Duration;
@@ -32,7 +35,7 @@ pub struct Wake {
     pub board_changed: bool,
 }
 
-/// Runs a pass that begins after this message, and answers when it has ended.
+/// Runs a pass that begins after this message, and answers when it has ended; there is no answer while the pool drains.
 #[derive(Clone, Copy, Message)]
 #[rtype(result = "Option<PassReport>")]
 pub struct RunPass;
@@ -72,6 +75,12 @@ impl Reconciler {
     fn begin(&mut self, ctx: &mut Context<Self>) {
         if self.running {
             self.again = true;
+            return;
+        }
+        if self.parts.is_draining() {
+            // Nothing is written on a board while the process ends. Whoever starts next begins with a pass; whoever
+            // asked for one gets no report.
+            self.askers.clear();
             return;
         }
         if let Some(timer) = self.timer.take() {

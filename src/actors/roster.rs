@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_granted_only_where_a_worker_lives_and_first_where_it_waits() {
-        let cases: [(&str, Vec<Arc<Presence>>, Option<u16>); 4] = [
+        let cases = [
             ("nobody was ever seen", vec![presence(0.0, false)], None),
             ("seen too long ago", vec![presence(909.0, false)], None),
             (

@@ -1,32 +1,30 @@
 //! The [`StoreActor`]: alone on its arbiter, which it may block, and the only writer of the store.
 //!
-//! Each message queues its operation. The first of a group also sends the actor a `Flush`, which comes after everything
-//! that was waiting by then, and commits all of it at once; what arrives during that commit forms the next group. That is
-//! the whole mechanism. Replies leave after the commit.
+//! A caller queues its operation; the first of a group also sends the actor a `Flush`, which commits all that is queued by
+//! then at once; what arrives during that commit forms the next group. That is the whole mechanism, and the actor is woken
+//! once a group, not once a message. Replies leave after the commit.
 //!
-//! Invariants: what waits is counted, and the permit travels inside the message, so that a caller who has given up frees
+//! Invariants: what waits is counted, and the permit travels with the operation, so that a caller who has given up frees
 //! no place that is still taken. A failing or panicking operation fails alone. The actor keeps nothing but its connection:
-//! if it goes down, its parent builds a new one behind the same handle ([`StoreHandle::launch`]).
+//! if it goes down, its parent builds a new one behind the same handle ([`StoreHandle::launch`]); what was queued is gone
+//! with it.
 //!
-//! A call that is dropped before its turn is withdrawn; once it was taken up it runs on. A caller who is answered
+//! An operation that was queued is carried out, whether or not anybody still waits for its reply. A caller who is answered
 //! [`StoreError::Unknown`] asks again.
 //!
 //! Deliberately absent: retries, and restarting itself. A store that cannot be opened ends the actor, with the reason in
 //! its [`StoreStatus`].
 
-use std::cell::RefCell;
 use std::fmt;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use actix::dev::{MessageResponse, OneshotSender};
 use actix::{
     Actor, ActorContext, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler,
     Message, WrapFuture,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::clock::SharedClock;
 use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
@@ -81,18 +79,43 @@ struct Shared {
     status: watch::Sender<StoreStatus>,
 }
 
-/// Where messages go.
+/// Where operations go.
 enum Link {
     Vacant,
     /// An actor is about to be built. Until its address is known nothing can be sent.
     Launching,
-    Open(Addr<StoreActor>),
+    /// The actor, and what it is to commit next.
+    Open {
+        address: Addr<StoreActor>,
+        queue: Vec<Job>,
+    },
 }
 
 impl Shared {
     fn link(&self) -> MutexGuard<'_, Link> {
-        // The link is replaced as a whole: a panic elsewhere cannot have left it half changed.
+        // Nothing is called under this lock that leaves the link half changed: a panic elsewhere does not matter.
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues an operation, and wakes the actor for the first of a group.
+    fn enqueue(&self, job: Job) -> Result<(), StoreError> {
+        let mut link = self.link();
+        let Link::Open { address, queue } = &mut *link else {
+            return Err(StoreError::Down);
+        };
+        queue.push(job);
+        if queue.len() == 1 {
+            address.do_send(Flush);
+        }
+        Ok(())
+    }
+
+    /// Takes all that is queued.
+    fn take_group(&self) -> Vec<Job> {
+        match &mut *self.link() {
+            Link::Open { queue, .. } => std::mem::take(queue),
+            Link::Vacant | Link::Launching => Vec::new(),
+        }
     }
 
     fn report(&self, status: StoreStatus) {
@@ -136,7 +159,10 @@ impl StoreHandle {
         let address = StoreActor::start_in_arbiter(arbiter, move |_| StoreActor::open(presence));
         let mut link = self.shared.link();
         if matches!(*link, Link::Launching) {
-            *link = Link::Open(address);
+            *link = Link::Open {
+                address,
+                queue: Vec::new(),
+            };
         }
     }
 
@@ -149,14 +175,13 @@ impl StoreHandle {
         let permit = Arc::clone(&self.shared.admission)
             .try_acquire_owned()
             .map_err(|_| StoreError::Overloaded)?;
-        let address = match &*self.shared.link() {
-            Link::Open(address) => address.clone(),
-            Link::Vacant | Link::Launching => return Err(StoreError::Down),
-        };
-        address
-            .send(Run { operation, permit })
-            .await
-            .unwrap_or(Err(StoreError::Unknown))
+        let (reply, answer) = oneshot::channel();
+        self.shared.enqueue(Job::new(operation, move |outcome| {
+            drop(permit);
+            // A caller who has given up needs no reply.
+            let _ = reply.send(outcome);
+        }))?;
+        answer.await.unwrap_or(Err(StoreError::Unknown))
     }
 
     /// How the store fares.
@@ -195,12 +220,9 @@ impl fmt::Debug for StoreHandle {
     }
 }
 
-type Queue = Rc<RefCell<Vec<Job>>>;
-
 /// The only writer of the store. It is reached through a [`StoreHandle`].
 pub struct StoreActor {
     store: Option<Store>,
-    queue: Queue,
     presence: Presence,
 }
 
@@ -227,7 +249,6 @@ impl StoreActor {
         }
         Self {
             store: store.ok(),
-            queue: Queue::default(),
             presence,
         }
     }
@@ -237,7 +258,7 @@ impl StoreActor {
     }
 
     fn flush(&mut self) {
-        let group = self.queue.take();
+        let group = self.presence.shared.take_group();
         let now = self.clock().now();
         let Some(store) = &mut self.store else {
             return;
@@ -301,56 +322,6 @@ impl Actor for StoreActor {
         }
         self.presence.shared.report(StoreStatus::Ready);
         self.collect_after(COLLECT_INTERVAL, ctx);
-    }
-}
-
-/// An operation on its way to the store, with its place in the queue.
-#[derive(Debug)]
-pub struct Run<O: Operation> {
-    operation: O,
-    permit: OwnedSemaphorePermit,
-}
-
-impl<O: Operation> Message for Run<O> {
-    type Result = Result<O::Reply, StoreError>;
-}
-
-impl<O: Operation> Handler<Run<O>> for StoreActor {
-    type Result = Enqueue<O>;
-
-    fn handle(&mut self, run: Run<O>, _ctx: &mut Self::Context) -> Enqueue<O> {
-        Enqueue {
-            queue: Rc::clone(&self.queue),
-            run,
-        }
-    }
-}
-
-/// The response to a [`Run`]: it queues the operation together with whoever waits for its reply.
-pub struct Enqueue<O: Operation> {
-    queue: Queue,
-    run: Run<O>,
-}
-
-impl<O: Operation> MessageResponse<StoreActor, Run<O>> for Enqueue<O> {
-    fn handle(
-        self,
-        ctx: &mut Context<StoreActor>,
-        reply: Option<OneshotSender<Result<O::Reply, StoreError>>>,
-    ) {
-        let Run { operation, permit } = self.run;
-        let job = Job::new(operation, move |outcome| {
-            drop(permit);
-            if let Some(reply) = reply {
-                // A caller who has given up needs no reply.
-                let _ = reply.send(outcome);
-            }
-        });
-        let mut queue = self.queue.borrow_mut();
-        queue.push(job);
-        if queue.len() == 1 {
-            ctx.address().do_send(Flush);
-        }
     }
 }
 

@@ -120,16 +120,22 @@ impl<A: Actor<Context = Context<A>>> Link<A> {
         M: Message + Send + 'static,
         M::Result: Send,
     {
-        let mut present = self.inner.address.subscribe();
-        let address = loop {
-            if let Some(address) = present.borrow_and_update().clone().filter(Addr::connected) {
-                break address;
-            }
-            if self.is_retired() || present.changed().await.is_err() {
-                return Err(Unreached::Down);
-            }
-        };
+        let address = self.up().await.ok_or(Unreached::Down)?;
         address.send(message).await.map_err(|_| Unreached::Down)
+    }
+
+    /// Waits until the actor is up; `None` if it has ended for good.
+    pub async fn up(&self) -> Option<Addr<A>> {
+        let mut present = self.inner.address.subscribe();
+        loop {
+            if let Some(address) = present.borrow_and_update().clone().filter(Addr::connected) {
+                return Some(address);
+            }
+            if self.is_retired() {
+                return None;
+            }
+            present.changed().await.ok()?;
+        }
     }
 
     /// Ends the actor for good.

@@ -14,7 +14,7 @@ use crate::protocol::read_key;
 use crate::store::{FileProblem, Reader, StoreError};
 
 use super::failure::Failure;
-use super::key::key_problem;
+use super::key::{key_problem, token_problem};
 use super::output::{one_line, say};
 use super::{ConfigOption, home, process_environment};
 
@@ -70,7 +70,7 @@ fn check_key(config: &Config) -> Option<Problem> {
 fn check_token(config: &Config) -> Option<Problem> {
     let path = &config.operator.token_file;
     let error = path.exists().then(|| bearer_token(path).err())??;
-    Some(problem("operator.token_file", error))
+    Some(problem("operator.token_file", token_problem(&error)))
 }
 
 fn check_store(config: &Config) -> Option<Problem> {

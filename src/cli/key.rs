@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use rustix::io::Errno;
 
+use crate::http::TokenError;
 use crate::protocol::{
     Key, ProtocolError, derive_ordinal_key, generate_key, read_key, write_key_file,
 };
@@ -104,6 +105,13 @@ pub(super) fn key_problem(path: &Path, error: &ProtocolError) -> String {
         } => format!("{error}; make it with hermes-pool key generate --out {path}"),
         ProtocolError::KeyUnavailable { .. } => error.to_string(),
         ProtocolError::KeyNotPrivate => format!("{error}: run chmod 600 {path}"),
-        _ => format!("{error}: {path} must hold 32 to 4096 bytes"),
+        ProtocolError::KeyLength => format!("{error}: {path} must hold 32 to 4096 bytes"),
+        _ => error.to_string(),
     }
+}
+
+/// What is wrong with the file of the operators' token, and what to do.
+pub(super) fn token_problem(error: &TokenError) -> String {
+    let cause = key_problem(&error.path, &error.cause);
+    format!("the token cannot be used: {cause}")
 }

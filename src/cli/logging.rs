@@ -1,6 +1,6 @@
 //! The log: one line per record on stderr, with a time in UTC.
 //!
-//! `RUST_LOG` sets the level (default `info`), as `env_logger` documents it.
+//! `RUST_LOG` sets the level, as `env_logger` documents it; each command has its own default.
 
 use std::io::Write;
 
@@ -8,12 +8,14 @@ use env_logger::Env;
 
 use super::output::one_line;
 
-/// The web server's own news of its start are none to an operator.
-const DEFAULT_LEVELS: &str = "info,actix_server=warn";
+/// What an operator wants to know. The web server's own news of its start are none.
+pub(super) const NEWS: &str = "info,actix_server=warn";
+/// Nothing but what goes wrong, for a command that tells people itself what happens.
+pub(super) const PROBLEMS: &str = "warn";
 
 /// Starts logging for a command that runs for long. Panics are logged like everything else.
-pub(super) fn start() {
-    env_logger::Builder::from_env(Env::default().default_filter_or(DEFAULT_LEVELS))
+pub(super) fn start(default_levels: &str) {
+    env_logger::Builder::from_env(Env::default().default_filter_or(default_levels))
         .format(|line, record| {
             let time = line.timestamp_millis();
             let (level, message) = (record.level(), record.args().to_string());

@@ -5,13 +5,16 @@
 
 mod board;
 mod check;
+mod demo;
 mod failure;
 mod guard;
 mod home;
 mod key;
 mod logging;
+mod open_files;
 mod output;
 mod serve;
+mod signals;
 mod status;
 mod table;
 mod worker;
@@ -56,8 +59,12 @@ enum Command {
     Check(check::CheckArguments),
     /// Run a command for each assignment of one slot: the reference worker.
     Worker(worker::WorkerArguments),
+    /// Show a pool at work, in a temporary folder.
+    Demo(demo::DemoArguments),
     #[command(hide = true)]
     Guard(guard::GuardArguments),
+    #[command(hide = true)]
+    DemoTask,
 }
 
 /// The last ordinal that a pool of any number of slots can have.
@@ -108,6 +115,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Status(arguments) => status::run(&arguments)?,
         Command::Check(arguments) => check::run(&arguments)?,
         Command::Worker(arguments) => worker::run(arguments)?,
+        Command::Demo(arguments) => demo::run(&arguments)?,
+        Command::DemoTask => demo::task::run()?,
         Command::Guard(arguments) => return Ok(guard::run(arguments)),
     }
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use actix::System;
 use clap::Args;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::actors::{Pool, PoolSettings};
 use crate::clock::SystemClock;
@@ -14,8 +13,10 @@ use crate::http::{OperatorAuth, Servers, ServersOptions, bind_both};
 
 use super::failure::Failure;
 use super::home::boards;
+use super::key::token_problem;
 use super::output::say;
-use super::{ConfigOption, logging, process_environment};
+use super::signals::StopSignals;
+use super::{ConfigOption, logging, open_files, process_environment};
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArguments {
@@ -28,7 +29,7 @@ pub(super) struct ServeArguments {
 
 pub(super) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let config = arguments.config.load()?;
-    logging::start();
+    logging::start(logging::NEWS);
     let work = async {
         if arguments.once {
             once(&config).await
@@ -85,13 +86,16 @@ async fn once(config: &Config) -> Result<(), Failure> {
 }
 
 async fn serve(config: &Config) -> Result<(), Failure> {
-    // Listened for from the beginning, so that a stop at any time is one in good order.
-    let stop = StopSignals::new().map_err(Failure::failed)?;
+    let mut stop = StopSignals::listen().map_err(Failure::failed)?;
+    open_files::raise_limit();
     // The ports come first: whoever has them is the one that serves.
     let listeners = bind_both(config.http.bind, config.operator.bind).map_err(Failure::failed)?;
     let pool = start_pool(config)?;
-    let auth = OperatorAuth::open(&config.operator.token_file, config.operator.bind)
-        .map_err(Failure::failed)?;
+    // The token is made in the folder that the pool holds by now.
+    let auth =
+        OperatorAuth::open(&config.operator.token_file, config.operator.bind).map_err(|error| {
+            Failure::Failed(format!("operator.token_file: {}", token_problem(&error)))
+        })?;
     let options = ServersOptions {
         max_requests: config.http.max_requests,
         client_timeout: config.http.client_timeout,
@@ -105,32 +109,9 @@ async fn serve(config: &Config) -> Result<(), Failure> {
         servers.worker_address,
         servers.operator_address
     );
-    stop.heard().await;
+    stop.requested().await;
     log::info!("event=stopping");
     servers.stop().await;
     log::info!("event=stopped");
     Ok(())
-}
-
-/// SIGTERM and SIGINT.
-struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Waits for one of them.
-    async fn heard(mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

@@ -27,6 +27,9 @@ pub(super) struct WorkerArguments {
     /// End after one assignment.
     #[arg(long)]
     once: bool,
+    /// End at once when standard input is closed, for a parent whose workers must not outlive it.
+    #[arg(long, hide = true)]
+    end_with_stdin: bool,
     /// Command to run for each assignment, and its arguments. It gets the task's context on standard input and
     /// `HERMES_POOL_BOARD`, `_TASK`, `_RUN`, `_ATTEMPT`, `_WORKSPACE` in its environment; exit status 0 means completed,
     /// 75 rate limited, others failed. A last line of output that is a JSON object with "outcome" is the result itself.
@@ -35,7 +38,10 @@ pub(super) struct WorkerArguments {
 }
 
 pub(super) fn run(arguments: WorkerArguments) -> Result<(), Failure> {
-    logging::start();
+    logging::start(logging::NEWS);
+    if arguments.end_with_stdin {
+        std::thread::spawn(end_with_stdin);
+    }
     let guard_executable = own_executable().map_err(|error| {
         Failure::Failed(format!("the program cannot find its own file: {error}"))
     })?;
@@ -55,4 +61,13 @@ pub(super) fn run(arguments: WorkerArguments) -> Result<(), Failure> {
             Failure::failed(error)
         }
     })
+}
+
+/// Reads until the other end is closed. The guard of a command ends it when this process is gone.
+fn end_with_stdin() {
+    match std::io::copy(&mut std::io::stdin(), &mut std::io::sink()) {
+        Ok(_) => log::info!("standard input was closed"),
+        Err(error) => log::warn!("standard input cannot be read: {error}"),
+    }
+    std::process::exit(1);
 }

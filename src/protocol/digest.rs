@@ -39,12 +39,16 @@ impl fmt::Debug for Digest {
 
 /// The bytes in lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16);
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 0x0F)])
-        .flatten()
-        .collect()
+    let digit = |nibble: u8| match nibble {
+        0..=9 => char::from(b'0' + nibble),
+        _ => char::from(b'a' + nibble - 10),
+    };
+    let mut digits = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        digits.push(digit(byte >> 4));
+        digits.push(digit(byte & 0x0F));
+    }
+    digits
 }
 
 /// Reads exactly `2 * N` lower-case hexadecimal digits.

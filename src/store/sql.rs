@@ -56,7 +56,9 @@ statements! {
     PAYLOAD = "SELECT board,task_id,run_id,payload_json,assignment_digest FROM assignments \
         WHERE board=?1 AND task_id=?2 AND run_id=?3";
     DELIVERY = "SELECT digest FROM deliveries WHERE delivery_id=?1";
-    ADD_DELIVERY = "INSERT INTO deliveries(delivery_id,kind,digest,received_at) VALUES(?1,'heartbeat',?2,?3)";
+    /// Adds nothing where a delivery of this name is known.
+    ADD_DELIVERY = "INSERT INTO deliveries(delivery_id,kind,digest,received_at) VALUES(?1,'heartbeat',?2,?3) \
+        ON CONFLICT(delivery_id) DO NOTHING";
 
     // Adding.
     SAME_RUN = "SELECT board,task_id,run_id,assignment_digest,worker_ordinal,attempt FROM assignments \

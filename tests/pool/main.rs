@@ -1,5 +1,11 @@
 //! The pool, driven through its actors on real files, with a clock that the tests move.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -1,6 +1,6 @@
 //! Results: what each outcome becomes on the board, and what happens when the board does not take it.
 
-use hermes_pool::actors::PoolEvent;
+use hermes_pool::actors::{PoolEvent, RunPass};
 use hermes_pool::board::hermes::NewTask;
 use hermes_pool::domain::{BoardSlug, FailCause, Landing, TaskId, Terminal};
 
@@ -307,4 +307,28 @@ async fn a_result_on_a_board_that_does_not_answer_frees_its_slot_and_is_settled_
         "{:?}",
         pool.pool.ledger().entries()
     );
+}
+
+#[actix::test]
+async fn a_result_that_comes_while_the_pool_drains_is_kept_and_settled_by_the_next_pool() {
+    let stage = Stage::new(1);
+    let board = stage.board("lab");
+    let task = stage.task(&board, "t");
+    let mut pool = stage.start().await;
+    let job = fetch(&mut pool).await;
+    pool.pass(&board).await;
+    pool.pool.drain();
+    let answer = pool
+        .worker(0)
+        .submit(&job, r#"{"outcome":"completed"}"#)
+        .await;
+    assert_eq!(answer.code(), "ok");
+    let reconciler = pool.pool.board(&board).unwrap().reconciler;
+    assert_eq!(reconciler.ask(RunPass).await.unwrap(), None);
+    assert_eq!(stage.status(&board, &task), "running");
+
+    pool.stop().await;
+    let pool = stage.start().await;
+    pool.pass(&board).await;
+    assert_eq!(stage.status(&board, &task), "done");
 }

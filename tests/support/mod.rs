@@ -175,15 +175,23 @@ impl Stage {
         tokio::time::timeout(PATIENCE, running.pool.opened())
             .await
             .expect("the pool opens its store and boards");
-        for board in running.pool.directory().all() {
-            let slug = board.parts.slug;
-            started
-                .wait_for(
-                    PATIENCE,
-                    |event| matches!(event, PoolEvent::Reconciled { board, .. } if *board == slug),
-                )
+        let mut awaited: Vec<_> = running
+            .pool
+            .directory()
+            .all()
+            .into_iter()
+            .map(|board| board.parts.slug)
+            .collect();
+        while !awaited.is_empty() {
+            let passed = started
+                .wait_for(PATIENCE, |event| {
+                    matches!(event, PoolEvent::Reconciled { .. })
+                })
                 .await
                 .unwrap_or_else(|error| panic!("{error}"));
+            if let PoolEvent::Reconciled { board, .. } = passed {
+                awaited.retain(|slug| *slug != board);
+            }
         }
         running
     }

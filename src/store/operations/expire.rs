@@ -94,15 +94,23 @@ pub struct Live {
     pub due: Option<Timestamp>,
 }
 
+impl Live {
+    /// What a slot holds that this assignment occupies.
+    #[must_use]
+    pub fn of(assignment: &Assignment, policy: &LeasePolicy) -> Self {
+        Self {
+            binding: assignment.binding().clone(),
+            state: assignment.state(),
+            due: assignment.due(policy),
+        }
+    }
+}
+
 impl Operation for LiveOf {
     type Reply = Option<Live>;
 
     fn apply(self, tx: &Tx<'_>, _now: Timestamp) -> Result<Option<Live>, StoreError> {
         let loaded = Loaded::of_ordinal(tx, self.ordinal)?;
-        Ok(loaded.map(|Loaded { assignment, .. }| Live {
-            binding: assignment.binding().clone(),
-            state: assignment.state(),
-            due: assignment.due(&self.policy),
-        }))
+        Ok(loaded.map(|loaded| Live::of(&loaded.assignment, &self.policy)))
     }
 }

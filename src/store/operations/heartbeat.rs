@@ -38,15 +38,19 @@ impl Heartbeat {
         }
     }
 
-    /// Whether this very message was taken before.
-    fn is_repeated(&self, tx: &Tx<'_>) -> Result<bool, StoreError> {
-        let remembered = tx.first(sql::DELIVERY, [&self.presented.delivery_id], |row| {
+    /// Remembers the message; returns whether this very message was taken before. Nearly every message is new, so it is
+    /// added first and looked for only where it is known.
+    fn remember(&self, tx: &Tx<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        let (id, digest) = (&self.presented.delivery_id, self.delivery_digest.as_str());
+        if tx.execute(sql::ADD_DELIVERY, params![id, digest, now.0])? == 1 {
+            return Ok(false);
+        }
+        let remembered = tx.first(sql::DELIVERY, [id], |row| {
             Columns::of(row).text(0, "digest")
         })?;
         match remembered {
-            None => Ok(false),
-            Some(digest) if digest == self.delivery_digest.as_str() => Ok(true),
-            Some(_) => Err(Refusal::DeliveryReused.into()),
+            Some(known) if known == digest => Ok(true),
+            _ => Err(Refusal::DeliveryReused.into()),
         }
     }
 }
@@ -66,17 +70,7 @@ impl Operation for Heartbeat {
                 .map_err(|_| Refusal::LeaseExpired)?,
             _ => return Err(Refusal::NotRunning.into()),
         };
-        let duplicate = self.is_repeated(tx)?;
-        if !duplicate {
-            tx.execute(
-                sql::ADD_DELIVERY,
-                params![
-                    self.presented.delivery_id,
-                    self.delivery_digest.as_str(),
-                    now.0
-                ],
-            )?;
-        }
+        let duplicate = self.remember(tx, now)?;
         write(tx, &change, &entry, None)?;
         Ok(Beat {
             duplicate,

@@ -1,0 +1,154 @@
+//! The slot's row and its timer. The timer only makes the store look; what is due is decided there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use tokio::sync::watch;
+
+use super::OrdinalActor;
+use crate::actors::events::PoolEvent;
+use crate::actors::roster::{SlotFree, SlotTaken};
+use crate::domain::{Binding, FailCause, Ordinal, StateName, Timestamp};
+use crate::store::StoreError;
+use crate::store::operations::{Expire, Expiry, Live, LiveOf};
+
+/// Real time after which a read or an expiry that the store did not carry out is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// A timer fires this much after its due time, since a lease that ends exactly now is alive.
+const TIMER_SLACK_SECONDS: f64 = 0.001;
+
+/// What the slots hold; the others are free.
+pub(in crate::actors) type LiveSlots = Arc<BTreeMap<Ordinal, Live>>;
+
+/// What the slots held when the store was opened, once that was read. It closes without a value where a row could not be
+/// understood: then each slot has to ask for itself.
+pub(in crate::actors) type FirstLook = watch::Receiver<Option<LiveSlots>>;
+
+impl OrdinalActor {
+    /// The slot was released without a confirmed outcome.
+    pub(super) fn lost_slot(&self, binding: Binding, cause: FailCause) {
+        self.parts.boards.wake(&binding.key.board);
+        self.parts
+            .events
+            .emit(PoolEvent::LeaseFailed(binding, cause));
+        self.say_free();
+    }
+
+    pub(super) fn say_free(&self) {
+        let free = SlotFree(self.parts.ordinal, Arc::clone(&self.parts.presence));
+        if let Err(error) = self.parts.roster.tell(free) {
+            // A Roster that is built anew asks every slot again.
+            log::debug!("ordinal={} roster not told: {error}", self.parts.ordinal);
+        }
+    }
+
+    /// Sets when the timer has to look at the row. A heartbeat that moves the time back leaves the timer running: it
+    /// finds that nothing is due yet and goes on.
+    pub(super) fn arm(&mut self, due: Option<Timestamp>, ctx: &mut Context<Self>) {
+        self.due = due;
+        let Some(due) = due else { return };
+        if let Some((armed_for, timer)) = self.timer.take() {
+            if armed_for.0 <= due.0 {
+                self.timer = Some((armed_for, timer));
+                return;
+            }
+            ctx.cancel_future(timer);
+        }
+        let wait = self.parts.clock.wait_until(due + TIMER_SLACK_SECONDS);
+        let timer = ctx.spawn(
+            wait.into_actor(self)
+                .map(|(), actor, ctx| actor.timer_fired(ctx)),
+        );
+        self.timer = Some((due, timer));
+    }
+
+    pub(super) fn timer_fired(&mut self, ctx: &mut Context<Self>) {
+        self.timer = None;
+        match self.due {
+            Some(due) if self.parts.clock.now().0 > due.0 => self.expire(ctx),
+            due => self.arm(due, ctx),
+        }
+    }
+
+    pub(super) fn expire(&mut self, ctx: &mut Context<Self>) {
+        let asked = self.call(Expire {
+            ordinal: self.parts.ordinal,
+            policy: self.parts.policy,
+        });
+        ctx.spawn(asked.into_actor(self).map(|reply, actor, ctx| match reply {
+            Ok(Expiry::Idle) => actor.arm(None, ctx),
+            Ok(Expiry::NotDue { next }) => actor.arm(next, ctx),
+            Ok(Expiry::Reoffered { binding, next }) => {
+                actor.parts.events.emit(PoolEvent::Fenced(binding));
+                actor.arm(Some(next), ctx);
+                actor.serve_waiting(ctx);
+            }
+            Ok(Expiry::GivenUp { binding, cause }) => {
+                actor.arm(None, ctx);
+                actor.lost_slot(binding, cause);
+            }
+            Err(error) => actor.retry(&error, Self::expire, ctx),
+        }));
+    }
+
+    pub(super) fn refresh(&mut self, ctx: &mut Context<Self>) {
+        let asked = self.call(LiveOf {
+            ordinal: self.parts.ordinal,
+            policy: self.parts.policy,
+        });
+        ctx.spawn(asked.into_actor(self).map(|reply, actor, ctx| match reply {
+            Ok(live) => actor.found(live.as_ref(), ctx),
+            Err(error) => actor.retry(&error, Self::refresh, ctx),
+        }));
+    }
+
+    pub(super) fn take_first_look(&mut self, mut look: FirstLook, ctx: &mut Context<Self>) {
+        let taken = async move { look.wait_for(Option::is_some).await.ok()?.clone() };
+        ctx.spawn(taken.into_actor(self).map(|rows, actor, ctx| match rows {
+            Some(rows) if actor.is_untouched() => {
+                actor.found(rows.get(&actor.parts.ordinal), ctx);
+            }
+            _ => actor.refresh(ctx),
+        }));
+    }
+
+    /// Whether nobody can have changed the row through this actor, nor hinted at a change.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.hints == 0 && self.parts.presence.last_seen().is_none()
+    }
+
+    /// Goes on from what the slot holds.
+    pub(super) fn found(&mut self, live: Option<&Live>, ctx: &mut Context<Self>) {
+        let Some(live) = live else {
+            self.arm(None, ctx);
+            return self.say_free();
+        };
+        let taken = self.parts.roster.tell(SlotTaken(self.parts.ordinal));
+        log::trace!(
+            "ordinal={} taken, roster told: {}",
+            self.parts.ordinal,
+            taken.is_ok()
+        );
+        self.arm(live.due, ctx);
+        if live.state == StateName::Assigned {
+            self.serve_waiting(ctx);
+        }
+    }
+
+    pub(super) fn retry(
+        &mut self,
+        error: &StoreError,
+        again: fn(&mut Self, &mut Context<Self>),
+        ctx: &mut Context<Self>,
+    ) {
+        log::debug!("ordinal={} tries again: {error}", self.parts.ordinal);
+        let pause = self.parts.clock.wait_for(RETRY);
+        ctx.spawn(
+            pause
+                .into_actor(self)
+                .map(move |(), actor, ctx| again(actor, ctx)),
+        );
+    }
+}

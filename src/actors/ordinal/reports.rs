@@ -1,0 +1,75 @@
+//! Heartbeats and results: durable first, then acknowledged.
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::OrdinalActor;
+use crate::actors::events::PoolEvent;
+use crate::actors::reply::Replier;
+use crate::faults::FaultPoint;
+use crate::protocol::{Ack, Envelope};
+use crate::store::StoreError;
+use crate::store::operations::{Heartbeat, Presented, SubmitResult};
+
+impl OrdinalActor {
+    pub(super) fn heartbeat(
+        &mut self,
+        envelope: Envelope,
+        replier: Replier,
+        ctx: &mut Context<Self>,
+    ) {
+        let asked = self.call(Heartbeat::new(
+            Presented::from(&envelope),
+            self.parts.policy,
+        ));
+        ctx.spawn(asked.into_actor(self).map(move |reply, actor, ctx| {
+            actor.count("heartbeat", reply.as_ref().err());
+            match reply {
+                Ok(accepted) => {
+                    actor.parts.faults.pass(FaultPoint::HeartbeatCommitted);
+                    actor.arm(Some(accepted.lease_until), ctx);
+                    replier.ack(&Ack::Alive {
+                        duplicate: accepted.duplicate,
+                        lease_until_seconds: accepted.lease_until.whole_seconds(),
+                    });
+                }
+                Err(error) => replier.fail(error),
+            }
+        }));
+    }
+
+    pub(super) fn submit(&mut self, envelope: Envelope, replier: Replier, ctx: &mut Context<Self>) {
+        let asked = self.call(SubmitResult {
+            presented: Presented::from(&envelope),
+            payload_json: envelope.payload_json().to_owned(),
+        });
+        ctx.spawn(asked.into_actor(self).map(move |reply, actor, ctx| {
+            actor.count("result", reply.as_ref().err());
+            match reply {
+                Ok(accepted) => {
+                    actor.parts.faults.pass(FaultPoint::ResultCommitted);
+                    if !accepted.duplicate {
+                        actor.arm(None, ctx);
+                        actor.parts.boards.wake(&accepted.binding.key.board);
+                        actor
+                            .parts
+                            .events
+                            .emit(PoolEvent::Submitted(accepted.binding));
+                    }
+                    replier.ack(&Ack::Accepted {
+                        duplicate: accepted.duplicate,
+                    });
+                }
+                Err(error) => replier.fail(error),
+            }
+        }));
+    }
+
+    pub(super) fn count(&self, kind: &'static str, error: Option<&StoreError>) {
+        let outcome = match error {
+            None => "accepted",
+            Some(StoreError::Refused(refusal)) => refusal.code(),
+            Some(_) => "unavailable",
+        };
+        self.parts.metrics.count_message(kind, outcome);
+    }
+}

@@ -1,0 +1,264 @@
+//! [`Pool`]: all actors put together, and the face that servers, commands and tests see.
+//!
+//! Starting never waits for the store, a key or a board: what cannot be opened yet is a reason why the pool is not ready,
+//! and is tried again. Only a state directory that another coordinator holds, or that cannot be made, is an error.
+
+mod settings;
+mod start;
+mod upkeep;
+
+pub use settings::{PoolError, PoolSettings};
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+
+use actix::Arbiter;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::actors::boards::{BoardActors, BoardDirectory, Boards, ListBoards};
+use crate::actors::dispatcher::LookNow;
+use crate::actors::events::{Events, Listener};
+use crate::actors::keys::KeyRing;
+use crate::actors::ledger::Ledger;
+use crate::actors::metrics::Metrics;
+use crate::actors::ordinal::FirstLook;
+use crate::actors::ordinals::{OrdinalHandle, Ordinals};
+use crate::actors::readers::Readers;
+use crate::actors::reconciler::RunPass;
+use crate::actors::roster::{Roster, StopGranting};
+use crate::actors::state_dir::StateDir;
+use crate::actors::store::{StoreHandle, StoreStatus};
+use crate::actors::supervise::Link;
+use crate::clock::SharedClock;
+use crate::domain::{BoardSlug, Ordinal, Timestamp};
+use crate::store::StoreError;
+
+/// What one guarded maintenance cycle did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CycleReport {
+    /// Boards that were gone through.
+    pub boards: usize,
+    /// Runs that became terminal.
+    pub ended: usize,
+    /// Intents that were resolved.
+    pub intents: usize,
+    /// Pieces of work that are put off.
+    pub deferred: usize,
+    /// Why the pool would not be ready.
+    pub not_ready: Vec<String>,
+}
+
+/// A running pool; clones lead to the same one. It ends with its actix system, or by [`Pool::stop`].
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: PoolSettings,
+    clock: SharedClock,
+    started_at: Timestamp,
+    keys: KeyRing,
+    store: StoreHandle,
+    readers: Readers,
+    ordinals: Ordinals,
+    first_look: FirstLook,
+    roster: Link<Roster>,
+    directory: BoardDirectory,
+    ledger: Ledger,
+    events: Events,
+    metrics: Arc<Metrics>,
+    draining: Arc<AtomicBool>,
+    boards: watch::Sender<Option<Link<Boards>>>,
+    arbiters: Arbiters,
+    _state_dir: StateDir,
+}
+
+/// The threads of the actors.
+struct Arbiters {
+    /// Of the StoreActor alone, which blocks it.
+    store: Arbiter,
+    /// Of the slots.
+    slots: Arbiter,
+    /// Of everything that decides what is claimed and settled.
+    control: Arbiter,
+}
+
+impl Pool {
+    /// Waits until the store is open, every slot's actor is up, and the boards were listed once.
+    pub async fn opened(&self) {
+        let mut boards = self.shared.boards.subscribe();
+        let Ok(link) = boards
+            .wait_for(Option::is_some)
+            .await
+            .map(|link| link.clone())
+        else {
+            return;
+        };
+        if let Some(link) = link {
+            // If it goes down meanwhile, the one that follows lists by itself.
+            let _ = link.ask(ListBoards).await;
+        }
+        for (_, slot) in self.shared.ordinals.all() {
+            slot.link().up().await;
+        }
+    }
+
+    /// The settings that the pool was started with.
+    #[must_use]
+    pub fn settings(&self) -> &PoolSettings {
+        &self.shared.settings
+    }
+
+    /// The pool's time.
+    #[must_use]
+    pub fn clock(&self) -> &SharedClock {
+        &self.shared.clock
+    }
+
+    /// When the pool was started.
+    #[must_use]
+    pub fn started_at(&self) -> Timestamp {
+        self.shared.started_at
+    }
+
+    /// The StoreActor.
+    #[must_use]
+    pub fn store(&self) -> &StoreHandle {
+        &self.shared.store
+    }
+
+    /// Reads of the store that decide nothing.
+    #[must_use]
+    pub fn readers(&self) -> &Readers {
+        &self.shared.readers
+    }
+
+    /// Every slot's actor.
+    #[must_use]
+    pub fn ordinals(&self) -> &Ordinals {
+        &self.shared.ordinals
+    }
+
+    /// One slot's actor.
+    #[must_use]
+    pub fn ordinal(&self, ordinal: Ordinal) -> Option<OrdinalHandle> {
+        self.shared.ordinals.get(ordinal)
+    }
+
+    /// The Roster.
+    #[must_use]
+    pub fn roster(&self) -> &Link<Roster> {
+        &self.shared.roster
+    }
+
+    /// The actor that lists the boards; `None` until the store is open.
+    #[must_use]
+    pub fn boards(&self) -> Option<Link<Boards>> {
+        self.shared.boards.borrow().clone()
+    }
+
+    /// Every board's actors.
+    #[must_use]
+    pub fn directory(&self) -> &BoardDirectory {
+        &self.shared.directory
+    }
+
+    /// One board's actors.
+    #[must_use]
+    pub fn board(&self, slug: &BoardSlug) -> Option<BoardActors> {
+        self.shared.directory.get(slug)
+    }
+
+    /// What is put off.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// Hears everything that happens from now on.
+    #[must_use]
+    pub fn listen(&self) -> Listener {
+        self.shared.events.listen()
+    }
+
+    /// Why the pool is not ready; empty when it is.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        match self.shared.store.status() {
+            StoreStatus::Ready => {}
+            StoreStatus::Opening => reasons.push("the store is being opened".to_owned()),
+            StoreStatus::Failing(error) | StoreStatus::Down(error) => {
+                reasons.push(error.to_string())
+            }
+        }
+        reasons.extend(self.shared.keys.problem());
+        if self.is_draining() {
+            reasons.push("the pool is draining".to_owned());
+        }
+        reasons
+    }
+
+    /// Whether [`Pool::drain`] was called.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.shared.draining.load(Atomic::Relaxed)
+    }
+
+    /// No new claims, offers and passes from now on; waiting polls answer idle. Claims and workers live on.
+    pub fn drain(&self) {
+        self.shared.draining.store(true, Atomic::Relaxed);
+        self.shared.ordinals.drain();
+        if let Err(error) = self.shared.roster.tell(StopGranting) {
+            // It is built anew with the flag, which is set already; and Dispatchers look at the flag themselves.
+            log::debug!("roster not told to stop granting: {error}");
+        }
+    }
+
+    /// One guarded maintenance cycle: every board is listed and gone through once. Whatever fails is put off and counted;
+    /// with a store that cannot be opened that is everything.
+    pub async fn run_once(&self) -> CycleReport {
+        let mut report = CycleReport::default();
+        let mut store = self.shared.store.watch();
+        tokio::select! {
+            () = self.opened() => {}
+            _ = store.wait_for(cannot_be_opened) => {}
+        }
+        for board in self.shared.directory.all() {
+            report.boards += 1;
+            if let Ok(Some(pass)) = board.reconciler.ask(RunPass).await {
+                report.ended += pass.ended;
+                report.intents += pass.intents;
+            }
+            // Its result is in the ledger and on the board.
+            let _ = board.dispatcher.ask(LookNow).await;
+        }
+        report.deferred = self.shared.ledger.len();
+        report.not_ready = self.reasons();
+        report
+    }
+
+    /// Ends the pool's threads. What is durable stays; nothing is written on any board.
+    pub fn stop(&self) {
+        for arbiter in [
+            &self.shared.arbiters.control,
+            &self.shared.arbiters.slots,
+            &self.shared.arbiters.store,
+        ] {
+            arbiter.stop();
+        }
+    }
+}
+
+/// Whether the store's file is at fault, rather than its actor not being there yet.
+fn cannot_be_opened(status: &StoreStatus) -> bool {
+    matches!(status, StoreStatus::Down(StoreError::File { .. }))
+}

@@ -1,0 +1,181 @@
+//! Putting the actors of a pool together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+
+use actix::Arbiter;
+use tokio::sync::watch;
+
+use super::upkeep::{keep_store, reload_key, serve_boards};
+use super::{Arbiters, Pool, PoolError, PoolSettings, Shared};
+use crate::actors::boards::{BoardDirectory, BoardTemplate};
+use crate::actors::events::Events;
+use crate::actors::keys::KeyRing;
+use crate::actors::ledger::Ledger;
+use crate::actors::metrics::Metrics;
+use crate::actors::ordinal::{OrdinalActor, OrdinalParts};
+use crate::actors::ordinals::{OrdinalHandle, Ordinals};
+use crate::actors::readers::Readers;
+use crate::actors::roster::{Presence, Roster};
+use crate::actors::settle::EndingPolicy;
+use crate::actors::state_dir::StateDir;
+use crate::actors::store::{StoreHandle, StoreSettings};
+use crate::actors::supervise::{Keeper, Link};
+use crate::board::BoardHost;
+use crate::clock::SharedClock;
+use crate::domain::Ordinal;
+
+/// Name of the store's file in the state directory.
+const STORE_FILE: &str = "assignments.db";
+
+impl Pool {
+    /// Starts a pool on the given paths, with the given time and boards. It needs a running actix system.
+    ///
+    /// # Errors
+    /// [`PoolError`]
+    pub fn start(
+        settings: PoolSettings,
+        clock: SharedClock,
+        host: Arc<dyn BoardHost>,
+    ) -> Result<Self, PoolError> {
+        let state_dir = StateDir::hold(&settings.state_dir)?;
+        let metrics = Arc::new(Metrics::new());
+        let events = Events::new(Arc::clone(&metrics));
+        let arbiters = Arbiters {
+            store: Arbiter::new(),
+            slots: Arbiter::new(),
+            control: Arbiter::new(),
+        };
+        let path = settings.state_dir.join(STORE_FILE);
+        let store = StoreHandle::new(StoreSettings {
+            path: path.clone(),
+            slots: settings.slots,
+            retention_seconds: settings.retention_seconds,
+            clock: Arc::clone(&clock),
+        });
+        let draining = Arc::new(AtomicBool::new(false));
+        let ordinals = Ordinals::default();
+        let keeper = Keeper {
+            arbiter: arbiters.control.handle(),
+            clock: Arc::clone(&clock),
+            events: events.clone(),
+        };
+        let roster = keep_roster(&keeper, &settings, &ordinals, &draining);
+        let (looked, first_look) = watch::channel(None);
+        let shared = Shared {
+            keys: KeyRing::open(settings.key_file.clone(), settings.slots),
+            started_at: clock.now(),
+            readers: Readers::new(path),
+            directory: BoardDirectory::default(),
+            ledger: Ledger::default(),
+            boards: watch::Sender::new(None),
+            _state_dir: state_dir,
+            settings,
+            clock,
+            store,
+            ordinals,
+            first_look,
+            roster,
+            events,
+            metrics,
+            draining,
+            arbiters,
+        };
+        // The store first: what is asked while it is being opened waits.
+        shared.store.launch(&shared.arbiters.store.handle());
+        let pool = Self {
+            shared: Arc::new(shared),
+        };
+        for ordinal in 0..pool.shared.settings.slots {
+            pool.serve_slot(Ordinal(ordinal));
+        }
+        pool.shared.arbiters.control.spawn(keep_store(pool.clone()));
+        pool.shared.arbiters.control.spawn(reload_key(pool.clone()));
+        pool.shared
+            .arbiters
+            .control
+            .spawn(serve_boards(pool.clone(), keeper, host, looked));
+        Ok(pool)
+    }
+
+    pub(super) fn serve_slot(&self, ordinal: Ordinal) {
+        let shared = &self.shared;
+        if shared.ordinals.get(ordinal).is_some() {
+            return;
+        }
+        let presence = Arc::new(Presence::default());
+        let parts = OrdinalParts {
+            ordinal,
+            slots: shared.settings.slots,
+            keys: shared.keys.clone(),
+            store: shared.store.clone(),
+            clock: Arc::clone(&shared.clock),
+            policy: shared.settings.policy,
+            roster: shared.roster.clone(),
+            boards: shared.directory.clone(),
+            presence: Arc::clone(&presence),
+            events: shared.events.clone(),
+            metrics: Arc::clone(&shared.metrics),
+            draining: Arc::clone(&shared.draining),
+            faults: shared.settings.faults.clone(),
+        };
+        let keeper = Keeper {
+            arbiter: shared.arbiters.slots.handle(),
+            clock: Arc::clone(&shared.clock),
+            events: shared.events.clone(),
+        };
+        let mut first_look = Some(shared.first_look.clone());
+        let link = keeper.keep(format!("ordinal-{ordinal}"), move |guard| {
+            OrdinalActor::new(parts.clone(), first_look.take(), guard)
+        });
+        shared
+            .ordinals
+            .insert(ordinal, OrdinalHandle::new(link, presence));
+    }
+
+    pub(super) fn template(
+        &self,
+        host: Arc<dyn BoardHost>,
+        endings: EndingPolicy,
+    ) -> BoardTemplate {
+        let shared = &self.shared;
+        BoardTemplate {
+            host,
+            endings,
+            poll: shared.settings.poll,
+            store: shared.store.clone(),
+            readers: shared.readers.clone(),
+            clock: Arc::clone(&shared.clock),
+            roster: shared.roster.clone(),
+            ordinals: shared.ordinals.clone(),
+            ledger: shared.ledger.clone(),
+            events: shared.events.clone(),
+            lanes: shared.settings.lanes.clone().into(),
+            policy: shared.settings.policy,
+            interval_seconds: shared.settings.interval_seconds,
+            draining: Arc::clone(&shared.draining),
+            include: shared.settings.include.clone().into(),
+            faults: shared.settings.faults.clone(),
+        }
+    }
+}
+
+fn keep_roster(
+    keeper: &Keeper,
+    settings: &PoolSettings,
+    ordinals: &Ordinals,
+    draining: &Arc<AtomicBool>,
+) -> Link<Roster> {
+    let (clock, lease_seconds) = (Arc::clone(&keeper.clock), settings.policy.lease_seconds());
+    let (ordinals, draining) = (ordinals.clone(), Arc::clone(draining));
+    keeper.keep("roster", move |guard| {
+        let granting = !draining.load(Atomic::Relaxed);
+        Roster::new(
+            Arc::clone(&clock),
+            lease_seconds,
+            granting,
+            ordinals.clone(),
+            guard,
+        )
+    })
+}

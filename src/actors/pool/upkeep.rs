@@ -1,0 +1,149 @@
+//! What goes on for as long as a pool lives: its store is reopened, its key is looked for, its boards are served.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Pool;
+use crate::actors::boards::Boards;
+use crate::actors::ordinal::LiveSlots;
+use crate::actors::settle::EndingPolicy;
+use crate::actors::store::StoreStatus;
+use crate::actors::supervise::Keeper;
+use crate::board::BoardHost;
+use crate::store::operations::Live;
+
+/// Builds the StoreActor anew whenever it is down.
+pub(super) async fn keep_store(pool: Pool) {
+    let mut status = pool.shared.store.watch();
+    let mut pause_seconds: f64 = 0.1;
+    loop {
+        pool.shared
+            .store
+            .launch(&pool.shared.arbiters.store.handle());
+        let down = status.wait_for(|status| {
+            if *status == StoreStatus::Ready {
+                pause_seconds = 0.1;
+            }
+            matches!(status, StoreStatus::Down(_))
+        });
+        let reason = match down.await {
+            Ok(status) => match &*status {
+                StoreStatus::Down(error) => error.to_string(),
+                _ => String::new(),
+            },
+            Err(_) => return,
+        };
+        let now = pool.shared.clock.now();
+        pool.shared
+            .ledger
+            .defer("store", "open", reason, now, Some(now + pause_seconds));
+        pool.shared
+            .clock
+            .wait_for(Duration::from_secs_f64(pause_seconds))
+            .await;
+        pause_seconds = (pause_seconds * 2.0).min(5.0);
+    }
+}
+
+/// Waits for a status; `None` when the store is gone for good.
+async fn follow(
+    status: &mut watch::Receiver<StoreStatus>,
+    wanted: impl FnMut(&StoreStatus) -> bool,
+) -> Option<()> {
+    status.wait_for(wanted).await.ok().map(|_| ())
+}
+
+/// Reads the key as soon as its file can be read.
+pub(super) async fn reload_key(pool: Pool) {
+    while pool.shared.keys.problem().is_some() {
+        pool.shared.clock.wait_for(Duration::from_secs(1)).await;
+        let keys = pool.shared.keys.clone();
+        // A panic while reading leaves the key unknown, and the next try comes.
+        let _ = tokio::task::spawn_blocking(move || keys.reload()).await;
+    }
+}
+
+/// Serves the boards once the store is open: only then is the fence known that every claim carries. The slots are told
+/// what they hold.
+pub(super) async fn serve_boards(
+    pool: Pool,
+    keeper: Keeper,
+    host: Arc<dyn BoardHost>,
+    looked: watch::Sender<Option<LiveSlots>>,
+) {
+    let mut status = pool.shared.store.watch();
+    let fence = loop {
+        if follow(&mut status, |status| *status == StoreStatus::Ready)
+            .await
+            .is_none()
+        {
+            return;
+        }
+        pool.shared.ledger.clear("store", "open");
+        match pool
+            .shared
+            .readers
+            .read(|reader| Ok((reader.fence()?, reader.live()?)))
+            .await
+        {
+            Ok((fence, live)) => {
+                let all_understood = live.iter().all(Result::is_ok);
+                let slots: BTreeMap<_, _> = live
+                    .into_iter()
+                    .flatten()
+                    .map(|record| Live::of(&record.assignment, &pool.shared.settings.policy))
+                    .map(|live| (live.binding.ordinal, live))
+                    .collect();
+                // A slot that was taken out of the pool still has its timer while a row refers to it.
+                slots.keys().for_each(|ordinal| pool.serve_slot(*ordinal));
+                if all_understood {
+                    looked.send_replace(Some(Arc::new(slots)));
+                }
+                break fence;
+            }
+            Err(error) => {
+                let now = pool.shared.clock.now();
+                pool.shared
+                    .ledger
+                    .defer("store", "read", error.to_string(), now, None);
+                pool.shared.clock.wait_for(Duration::from_secs(1)).await;
+            }
+        }
+    };
+    drop(looked);
+    pool.shared.ledger.clear("store", "read");
+    let settings = &pool.shared.settings;
+    let endings = EndingPolicy {
+        pool: settings.id.clone(),
+        fence,
+        failure_limit: settings.failure_limit,
+    };
+    let template = pool.template(host, endings);
+    let (directory, for_boards) = (pool.shared.directory.clone(), keeper.clone());
+    let boards = keeper.keep("boards", move |guard| {
+        Boards::new(
+            template.clone(),
+            directory.clone(),
+            for_boards.clone(),
+            guard,
+        )
+    });
+    pool.shared.boards.send_replace(Some(boards));
+    loop {
+        pool.shared.ledger.clear("store", "open");
+        if follow(&mut status, |status| *status != StoreStatus::Ready)
+            .await
+            .is_none()
+            || follow(&mut status, |status| *status == StoreStatus::Ready)
+                .await
+                .is_none()
+        {
+            return;
+        }
+        // What a slot asked while the store was down went unanswered.
+        pool.shared.ordinals.refresh_all();
+    }
+}
