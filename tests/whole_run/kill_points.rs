@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use super::boards::{self, runs_end};
 use super::invariants::{Dump, assert_settled, assert_undisturbed};
 use super::oracle::Oracle;
-use super::site::{Site, fixed_port};
+use super::site::{Site, fixed_port, workers_address};
 
 /// Deaths at the same time.
 const AT_ONCE: usize = 4;
@@ -107,6 +108,7 @@ impl Death {
         );
         drop(gate);
         let mut coordinator = site.serve("");
+        workers_address(&mut coordinator);
         coordinator.until(|| site.has_finalized(self.runs()));
         coordinator.stop();
         let said = worker.kill();
@@ -158,7 +160,7 @@ fn die(deaths: Vec<Death>) {
         let threads = [(); AT_ONCE].map(|()| scope.spawn(one_after_the_other));
         threads
             .into_iter()
-            .flat_map(|thread| thread.join().expect("each death is survived"))
+            .flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
     });
     let mut dumps = oracle.dump();
