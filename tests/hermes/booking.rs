@@ -44,7 +44,7 @@ fn prepare(oracle: &mut Oracle) {
 
 /// Lets Hermes book both runs in one home and the adapter in another, and returns the differences between the boards. The
 /// pool's workers have no process here, so the process's number is left out.
-fn differences(hermes: impl Fn(&mut Oracle), ending: &Ending) -> Option<Vec<String>> {
+fn booked_differences(hermes: impl Fn(&mut Oracle), ending: &Ending) -> Option<Vec<String>> {
     let (left, right) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (mut left, mut right) = (Oracle::start(left.path())?, Oracle::start(right.path())?);
     for oracle in [&mut left, &mut right] {
@@ -102,7 +102,7 @@ fn a_failed_run_is_booked_as_hermes_books_a_crashed_worker() {
         reason: format!("pid {PID} not alive"),
         failure_limit: 2,
     };
-    if let Some(found) = differences(hermes, &ending) {
+    if let Some(found) = booked_differences(hermes, &ending) {
         assert_eq!(found, Vec::<String>::new());
     }
 }
@@ -117,7 +117,7 @@ fn a_run_that_took_too_long_is_booked_as_hermes_books_it() {
         limit_seconds: 60,
         failure_limit: 2,
     };
-    if let Some(found) = differences(hermes, &ending) {
+    if let Some(found) = booked_differences(hermes, &ending) {
         assert_eq!(found, Vec::<String>::new());
     }
 }

@@ -5,7 +5,7 @@ use hermes_pool::domain::BoardSlug;
 use serde_json::json;
 
 use super::answers;
-use super::differences;
+use super::differences::differences;
 use super::oracle::Oracle;
 use super::stage::NOW;
 
@@ -70,7 +70,7 @@ fn a_board_made_here_is_the_board_that_hermes_would_have_made() {
     ] {
         let hermes = left.get(op, arguments.clone());
         let adapter = right.get(op, arguments);
-        differences::differences(op, &hermes, &adapter, &mut found);
+        differences(op, &hermes, &adapter, &mut found);
     }
     let listed = |oracle: &mut Oracle| {
         let mut boards = oracle.get("board_list", json!({}));
@@ -79,7 +79,7 @@ fn a_board_made_here_is_the_board_that_hermes_would_have_made() {
         }
         boards
     };
-    differences::differences(
+    differences(
         "board_list",
         &listed(&mut left),
         &listed(&mut right),
