@@ -7,7 +7,7 @@ use hermes_pool::domain::{BoardSlug, ClaimLock, RunId, TaskId};
 use serde_json::{Value, json};
 
 use super::answers;
-use super::differences;
+use super::differences::differences;
 use super::oracle::Oracle;
 use super::stage::NOW;
 
@@ -62,7 +62,7 @@ fn booked_differences(hermes: impl Fn(&mut Oracle), ending: &Ending) -> Option<V
         assert!(board.end(&run, &lock, ending, NOW + 100).unwrap().is_some());
     }
     let mut found = Vec::new();
-    differences::differences(
+    differences(
         "dump",
         &in_order_of_tasks(left.dump()),
         &in_order_of_tasks(right.dump()),
