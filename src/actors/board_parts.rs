@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::board_thread::{BoardHandle, VisitError};
+use super::engine::Engine;
 use super::events::Events;
 use super::ledger::Ledger;
 use super::ordinals::Ordinals;
@@ -108,6 +109,8 @@ pub struct BoardParts {
     pub thread: BoardHandle,
     /// The place that holds the boards.
     pub host: Arc<dyn BoardHost>,
+    /// What carries the work.
+    pub engine: Engine,
     /// The store.
     pub store: StoreHandle,
     /// Reads of the store.

@@ -106,26 +106,25 @@ pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 impl BoardHandle {
-    /// Starts a board's thread. `changed` is called on it whenever the board may have changed.
-    ///
-    /// # Errors
-    /// The operating system's, when it gives no thread.
-    pub fn start(
+    /// A way to a board, and the end of it where visits are carried out. `changed` is called there whenever the board may
+    /// have changed.
+    #[must_use]
+    pub fn new(
         slug: BoardSlug,
         host: Arc<dyn BoardHost>,
-        poll: Duration,
         changed: impl Fn() + Send + 'static,
-    ) -> std::io::Result<Self> {
+    ) -> (Self, BoardVisits) {
         let (jobs, queue) = sync_channel(QUEUE_LIMIT);
-        let connection = Connection {
-            slug: slug.clone(),
-            host,
-            board: None,
+        let visits = BoardVisits {
+            connection: Connection {
+                slug,
+                host,
+                board: None,
+            },
+            queue,
+            changed: Box::new(changed),
         };
-        std::thread::Builder::new()
-            .name(format!("board-{slug}"))
-            .spawn(move || serve(connection, &queue, poll, changed))?;
-        Ok(Self { jobs })
+        (Self { jobs }, visits)
     }
 
     /// Visits the board. The visit takes place even if nobody waits for its answer any more.
@@ -149,20 +148,56 @@ impl BoardHandle {
     }
 }
 
-fn serve(mut connection: Connection, queue: &Receiver<Job>, poll: Duration, changed: impl Fn()) {
-    loop {
-        match queue.recv_timeout(poll) {
-            Ok(job) => job(&mut connection),
-            Err(RecvTimeoutError::Timeout) => {
-                // An error counts as a change: the pass that follows meets it and says what is wrong. While the board
-                // stays unopened the passes come by their own interval.
-                if connection.board.is_some()
-                    && !matches!(connection.visit(|board| board.changed()), Ok(false))
-                {
-                    changed();
-                }
+/// Where visits are carried out: the connection, and what waits for it.
+pub struct BoardVisits {
+    connection: Connection,
+    queue: Receiver<Job>,
+    changed: Box<dyn Fn() + Send>,
+}
+
+impl BoardVisits {
+    /// The board.
+    #[must_use]
+    pub fn slug(&self) -> &BoardSlug {
+        &self.connection.slug
+    }
+
+    /// Carries out visits on a thread of their own, until the last handle is dropped; looks every `poll` whether the board
+    /// changed.
+    ///
+    /// # Errors
+    /// The operating system's, when it gives no thread.
+    pub(super) fn start(self, poll: Duration) -> std::io::Result<()> {
+        std::thread::Builder::new()
+            .name(format!("board-{}", self.connection.slug))
+            .spawn(move || self.serve(poll))
+            .map(drop)
+    }
+
+    fn serve(mut self, poll: Duration) {
+        loop {
+            match self.queue.recv_timeout(poll) {
+                Ok(job) => job(&mut self.connection),
+                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+
+    /// Carries out the visit that waits longest; `false` if none does.
+    pub fn visit_next(&mut self) -> bool {
+        let job = self.queue.try_recv();
+        job.map(|job| job(&mut self.connection)).is_ok()
+    }
+
+    /// Says so if anybody else committed on the board since the last look.
+    pub fn look(&mut self) {
+        // An error counts as a change: the pass that follows meets it and says what is wrong. While the board stays
+        // unopened the passes come by their own interval.
+        if self.connection.board.is_some()
+            && !matches!(self.connection.visit(|board| board.changed()), Ok(false))
+        {
+            (self.changed)();
         }
     }
 }

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use super::board_parts::{BoardParts, HeldIntents};
 use super::board_thread::BoardHandle;
 use super::dispatcher::{Dispatcher, Look};
+use super::engine::Engine;
 use super::events::Events;
 use super::ledger::Ledger;
 use super::ordinals::Ordinals;
@@ -119,6 +120,8 @@ impl WakeReconciler {
 pub struct BoardTemplate {
     /// The place that holds the boards.
     pub host: Arc<dyn BoardHost>,
+    /// What carries the work.
+    pub engine: Engine,
     /// How often a board is looked at for changes.
     pub poll: Duration,
     /// The store.
@@ -335,16 +338,14 @@ impl Boards {
                 let _ = board.dispatcher.tell(Look);
             }
         };
-        let thread = BoardHandle::start(
-            slug.clone(),
-            Arc::clone(&template.host),
-            template.poll,
-            on_change,
-        )?;
+        let (thread, visits) =
+            BoardHandle::new(slug.clone(), Arc::clone(&template.host), on_change);
+        template.engine.serve_board(visits, template.poll)?;
         Ok(BoardParts {
             slug: slug.clone(),
             thread,
             host: Arc::clone(&template.host),
+            engine: template.engine.clone(),
             store: template.store.clone(),
             readers: template.readers.clone(),
             clock: Arc::clone(&template.clock),
@@ -377,9 +378,9 @@ impl Boards {
 
 async fn look(template: &BoardTemplate) -> Seen {
     let host = Arc::clone(&template.host);
-    let found = tokio::task::spawn_blocking(move || host.list()).await;
+    let found = template.engine.aside(move || host.list()).await;
     let found = found
-        .unwrap_or_else(|error| Err(BoardError::Unreadable(format!("internal error: {error}"))));
+        .unwrap_or_else(|panic| Err(BoardError::Unreadable(format!("internal error: {panic}"))));
     let referenced = template.readers.read(|reader| reader.boards()).await;
     if let Err(error) = &referenced {
         log::debug!("boards with open work not read: {error}");

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::engine::Engine;
 use crate::store::{FileProblem, Reader, StoreError};
 
 /// Connections kept for the next read.
@@ -12,15 +13,17 @@ const KEPT: usize = 4;
 #[derive(Clone)]
 pub struct Readers {
     path: Arc<PathBuf>,
+    engine: Engine,
     idle: Arc<Mutex<Vec<Reader>>>,
 }
 
 impl Readers {
     /// Reads from the store at `path`, which need not be there yet.
     #[must_use]
-    pub fn new(path: PathBuf) -> Self {
+    pub fn new(path: PathBuf, engine: Engine) -> Self {
         Self {
             path: Arc::new(path),
+            engine,
             idle: Arc::default(),
         }
     }
@@ -34,7 +37,7 @@ impl Readers {
         query: impl FnOnce(&Reader) -> Result<R, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
         let readers = self.clone();
-        let job = tokio::task::spawn_blocking(move || {
+        let job = self.engine.aside(move || {
             let reader = match readers.take() {
                 Some(reader) => reader,
                 None => Reader::open(&readers.path)?,
@@ -45,7 +48,7 @@ impl Readers {
             Ok(answer)
         });
         job.await
-            .unwrap_or_else(|error| Err(StoreError::Panicked(error.to_string())))
+            .unwrap_or_else(|panic| Err(StoreError::Panicked(panic)))
     }
 
     /// Whether the error says that no coordinator has prepared the store yet.

@@ -84,11 +84,19 @@ enum Link {
     Vacant,
     /// An actor is about to be built. Until its address is known nothing can be sent.
     Launching,
-    /// The actor, and what it is to commit next.
+    /// Whom to wake, and what is to be committed next.
     Open {
-        address: Addr<StoreActor>,
+        wake: Wake,
         queue: Vec<Job>,
     },
+}
+
+/// Who hears of the first operation of a group.
+enum Wake {
+    /// The actor.
+    Flush(Addr<StoreActor>),
+    /// Nobody: whoever commits by hand decides when.
+    Nobody,
 }
 
 impl Shared {
@@ -100,11 +108,13 @@ impl Shared {
     /// Queues an operation, and wakes the actor for the first of a group.
     fn enqueue(&self, job: Job) -> Result<(), StoreError> {
         let mut link = self.link();
-        let Link::Open { address, queue } = &mut *link else {
+        let Link::Open { wake, queue } = &mut *link else {
             return Err(StoreError::Down);
         };
         queue.push(job);
-        if queue.len() == 1 {
+        if let Wake::Flush(address) = wake
+            && queue.len() == 1
+        {
             address.do_send(Flush);
         }
         Ok(())
@@ -143,24 +153,47 @@ impl StoreHandle {
 
     /// Builds an actor on an arbiter of its own, unless one is there. [`StoreHandle::watch`] tells what became of it.
     pub fn launch(&self, arbiter: &ArbiterHandle) {
+        let Some(presence) = self.announce() else {
+            return;
+        };
+        // An arbiter that has stopped drops the closure, and the presence in it vacates the link again.
+        let address = StoreActor::start_in_arbiter(arbiter, move |_| StoreActor {
+            writer: StoreWriter::open(presence),
+        });
+        self.accept(Wake::Flush(address));
+    }
+
+    /// Opens the store for somebody who commits by hand, unless it is open. Nothing is collected then.
+    pub fn launch_by_hand(&self) -> Option<StoreWriter> {
+        let writer = StoreWriter::open(self.announce()?);
+        writer.store.as_ref()?;
+        self.accept(Wake::Nobody);
+        self.shared.report(StoreStatus::Ready);
+        Some(writer)
+    }
+
+    /// Says that a writer is about to be there; `None` if there is one.
+    fn announce(&self) -> Option<Presence> {
         {
             let mut link = self.shared.link();
             if !matches!(*link, Link::Vacant) {
-                return;
+                return None;
             }
             *link = Link::Launching;
         }
         self.shared.report(StoreStatus::Opening);
-        // An arbiter that has stopped drops the closure, and the presence in it vacates the link again.
-        let presence = Presence {
+        Some(Presence {
             shared: Arc::clone(&self.shared),
             reason: StoreError::Down,
-        };
-        let address = StoreActor::start_in_arbiter(arbiter, move |_| StoreActor::open(presence));
+        })
+    }
+
+    /// Lets operations be queued for a writer that was announced, unless it is down already.
+    fn accept(&self, wake: Wake) {
         let mut link = self.shared.link();
         if matches!(*link, Link::Launching) {
             *link = Link::Open {
-                address,
+                wake,
                 queue: Vec::new(),
             };
         }
@@ -222,6 +255,11 @@ impl fmt::Debug for StoreHandle {
 
 /// The only writer of the store. It is reached through a [`StoreHandle`].
 pub struct StoreActor {
+    writer: StoreWriter,
+}
+
+/// The connection that writes, and the handle's other end. If it goes down, so does what was queued.
+pub struct StoreWriter {
     store: Option<Store>,
     presence: Presence,
 }
@@ -240,7 +278,7 @@ impl Drop for Presence {
     }
 }
 
-impl StoreActor {
+impl StoreWriter {
     fn open(mut presence: Presence) -> Self {
         let StoreSettings { path, slots, .. } = &presence.shared.settings;
         let store = Store::open(path, *slots);
@@ -257,8 +295,10 @@ impl StoreActor {
         &self.presence.shared.settings.clock
     }
 
-    fn flush(&mut self) {
-        let group = self.presence.shared.take_group();
+    /// Commits all that is queued at once, as `edit` leaves it.
+    pub fn flush(&mut self, edit: impl FnOnce(&mut Vec<Job>)) {
+        let mut group = self.presence.shared.take_group();
+        edit(&mut group);
         let now = self.clock().now();
         let Some(store) = &mut self.store else {
             return;
@@ -271,19 +311,6 @@ impl StoreActor {
             }
         };
         self.presence.shared.report(status);
-    }
-
-    /// Collects one slice after a while, and so on for as long as the actor lives.
-    fn collect_after(&self, pause: Duration, ctx: &mut Context<Self>) {
-        let wait = self.clock().wait_for(pause).into_actor(self);
-        ctx.spawn(wait.map(|(), actor, ctx| {
-            let pause = if actor.collect() {
-                COLLECT_PAUSE
-            } else {
-                COLLECT_INTERVAL
-            };
-            actor.collect_after(pause, ctx);
-        }));
     }
 
     /// Collects one slice of each kind; returns whether there may be more.
@@ -312,15 +339,30 @@ impl StoreActor {
     }
 }
 
+impl StoreActor {
+    /// Collects one slice after a while, and so on for as long as the actor lives.
+    fn collect_after(&self, pause: Duration, ctx: &mut Context<Self>) {
+        let wait = self.writer.clock().wait_for(pause).into_actor(self);
+        ctx.spawn(wait.map(|(), actor, ctx| {
+            let pause = if actor.writer.collect() {
+                COLLECT_PAUSE
+            } else {
+                COLLECT_INTERVAL
+            };
+            actor.collect_after(pause, ctx);
+        }));
+    }
+}
+
 impl Actor for StoreActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if self.store.is_none() {
+        if self.writer.store.is_none() {
             ctx.stop();
             return;
         }
-        self.presence.shared.report(StoreStatus::Ready);
+        self.writer.presence.shared.report(StoreStatus::Ready);
         self.collect_after(COLLECT_INTERVAL, ctx);
     }
 }
@@ -334,6 +376,6 @@ impl Handler<Flush> for StoreActor {
     type Result = ();
 
     fn handle(&mut self, _flush: Flush, _ctx: &mut Self::Context) {
-        self.flush();
+        self.writer.flush(|_| {});
     }
 }

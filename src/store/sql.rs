@@ -76,7 +76,7 @@ statements! {
     DROP_INTENT = "DELETE FROM intents WHERE claim_lock=?1";
     INTENT = "SELECT 1 FROM intents WHERE claim_lock=?1";
     INTENTS_OF_BOARD = "SELECT board,task_id,claim_lock,worker_ordinal,run_sequence,event_sequence,anchor_task,\
-        anchor_created_at FROM intents WHERE board=?1 ORDER BY created_at,claim_lock";
+        anchor_created_at FROM intents WHERE board=?1 ORDER BY created_at,task_id,claim_lock";
 
     // Entries.
     ENSURE_ENTRY = "INSERT INTO claims(board,task_id,run_id,created_at) \

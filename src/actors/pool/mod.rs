@@ -12,12 +12,12 @@ pub use settings::{PoolError, PoolSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 
-use actix::Arbiter;
 use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::actors::boards::{BoardActors, BoardDirectory, Boards, ListBoards};
 use crate::actors::dispatcher::LookNow;
+use crate::actors::engine::Engine;
 use crate::actors::events::{Events, Listener};
 use crate::actors::keys::KeyRing;
 use crate::actors::ledger::Ledger;
@@ -71,19 +71,11 @@ struct Shared {
     metrics: Arc<Metrics>,
     draining: Arc<AtomicBool>,
     boards: watch::Sender<Option<Link<Boards>>>,
-    arbiters: Arbiters,
+    engine: Engine,
     _state_dir: StateDir,
 }
 
-/// The threads of the actors.
-struct Arbiters {
-    /// Of the StoreActor alone, which blocks it.
-    store: Arbiter,
-    /// Of the slots.
-    slots: Arbiter,
-    /// Of everything that decides what is claimed and settled.
-    control: Arbiter,
-}
+
 
 impl Pool {
     /// Waits until the store is open, every slot's actor is up, and the boards were listed once.
@@ -248,13 +240,7 @@ impl Pool {
 
     /// Ends the pool's threads. What is durable stays; nothing is written on any board.
     pub fn stop(&self) {
-        for arbiter in [
-            &self.shared.arbiters.control,
-            &self.shared.arbiters.slots,
-            &self.shared.arbiters.store,
-        ] {
-            arbiter.stop();
-        }
+        self.shared.engine.stop();
     }
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 
-use actix::Arbiter;
 use tokio::sync::watch;
 
 use super::upkeep::{keep_store, reload_key, serve_boards};
-use super::{Arbiters, Pool, PoolError, PoolSettings, Shared};
+use super::{Pool, PoolError, PoolSettings, Shared};
 use crate::actors::boards::{BoardDirectory, BoardTemplate};
+use crate::actors::engine::Engine;
 use crate::actors::events::Events;
 use crate::actors::keys::KeyRing;
 use crate::actors::ledger::Ledger;
@@ -38,14 +38,22 @@ impl Pool {
         clock: SharedClock,
         host: Arc<dyn BoardHost>,
     ) -> Result<Self, PoolError> {
+        Self::start_on(Engine::threads(), settings, clock, host)
+    }
+
+    /// Starts a pool whose work is carried by `engine`.
+    ///
+    /// # Errors
+    /// [`PoolError`]
+    pub fn start_on(
+        engine: Engine,
+        settings: PoolSettings,
+        clock: SharedClock,
+        host: Arc<dyn BoardHost>,
+    ) -> Result<Self, PoolError> {
         let state_dir = StateDir::hold(&settings.state_dir)?;
         let metrics = Arc::new(Metrics::new());
         let events = Events::new(Arc::clone(&metrics));
-        let arbiters = Arbiters {
-            store: Arbiter::new(),
-            slots: Arbiter::new(),
-            control: Arbiter::new(),
-        };
         let path = settings.state_dir.join(STORE_FILE);
         let store = StoreHandle::new(StoreSettings {
             path: path.clone(),
@@ -56,7 +64,7 @@ impl Pool {
         let draining = Arc::new(AtomicBool::new(false));
         let ordinals = Ordinals::default();
         let keeper = Keeper {
-            arbiter: arbiters.control.handle(),
+            arbiter: engine.control(),
             clock: Arc::clone(&clock),
             events: events.clone(),
         };
@@ -65,7 +73,7 @@ impl Pool {
         let shared = Shared {
             keys: KeyRing::open(settings.key_file.clone(), settings.slots),
             started_at: clock.now(),
-            readers: Readers::new(path),
+            readers: Readers::new(path, engine.clone()),
             directory: BoardDirectory::default(),
             ledger: Ledger::default(),
             boards: watch::Sender::new(None),
@@ -79,22 +87,20 @@ impl Pool {
             events,
             metrics,
             draining,
-            arbiters,
+            engine,
         };
         // The store first: what is asked while it is being opened waits.
-        shared.store.launch(&shared.arbiters.store.handle());
+        shared.engine.open_store(&shared.store);
         let pool = Self {
             shared: Arc::new(shared),
         };
         for ordinal in 0..pool.shared.settings.slots {
             pool.serve_slot(Ordinal(ordinal));
         }
-        pool.shared.arbiters.control.spawn(keep_store(pool.clone()));
-        pool.shared.arbiters.control.spawn(reload_key(pool.clone()));
-        pool.shared
-            .arbiters
-            .control
-            .spawn(serve_boards(pool.clone(), keeper, host, looked));
+        let control = pool.shared.engine.control();
+        control.spawn(keep_store(pool.clone()));
+        control.spawn(reload_key(pool.clone()));
+        control.spawn(serve_boards(pool.clone(), keeper, host, looked));
         Ok(pool)
     }
 
@@ -120,7 +126,7 @@ impl Pool {
             faults: shared.settings.faults.clone(),
         };
         let keeper = Keeper {
-            arbiter: shared.arbiters.slots.handle(),
+            arbiter: shared.engine.slots(),
             clock: Arc::clone(&shared.clock),
             events: shared.events.clone(),
         };
@@ -141,6 +147,7 @@ impl Pool {
         let shared = &self.shared;
         BoardTemplate {
             host,
+            engine: shared.engine.clone(),
             endings,
             poll: shared.settings.poll,
             store: shared.store.clone(),

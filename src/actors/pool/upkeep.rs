@@ -20,9 +20,7 @@ pub(super) async fn keep_store(pool: Pool) {
     let mut status = pool.shared.store.watch();
     let mut pause_seconds: f64 = 0.1;
     loop {
-        pool.shared
-            .store
-            .launch(&pool.shared.arbiters.store.handle());
+        pool.shared.engine.open_store(&pool.shared.store);
         let down = status.wait_for(|status| {
             if *status == StoreStatus::Ready {
                 pause_seconds = 0.1;
@@ -62,7 +60,7 @@ pub(super) async fn reload_key(pool: Pool) {
         pool.shared.clock.wait_for(Duration::from_secs(1)).await;
         let keys = pool.shared.keys.clone();
         // A panic while reading leaves the key unknown, and the next try comes.
-        let _ = tokio::task::spawn_blocking(move || keys.reload()).await;
+        let _ = pool.shared.engine.aside(move || keys.reload()).await;
     }
 }
 

@@ -73,10 +73,8 @@ impl Pass<'_> {
     /// A look, under the root as it is now. A root that is missing is an unmount: no look at all.
     pub(super) async fn look_at_root(&mut self, scope: &str, why: String) -> Option<Sighting> {
         let host = std::sync::Arc::clone(&self.parts.host);
-        let root = tokio::task::spawn_blocking(move || host.root_identity())
-            .await
-            .ok()
-            .flatten();
+        let looked = self.parts.engine.aside(move || host.root_identity());
+        let root = looked.await.ok().flatten();
         let Some(root) = root else {
             self.put_off(
                 scope,

@@ -1,0 +1,315 @@
+//! What must hold after every single piece of work, judged by the store's file and by the account of the boards.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use hermes_pool::board::{Ending, mark};
+use hermes_pool::protocol::{BlockKind, parse_json};
+use rusqlite::{Connection, OpenFlags};
+
+use super::boards::{Deed, What, World};
+use super::workers::Message;
+
+/// Why a history must not have happened.
+pub(crate) type Violation = String;
+
+/// One row, with its claim.
+#[derive(Clone, Debug)]
+struct Row {
+    key: String,
+    board: String,
+    ordinal: i64,
+    attempt: i64,
+    state: String,
+    result_digest: Option<String>,
+    result: Option<String>,
+    lock: Option<String>,
+    cause: Option<String>,
+}
+
+impl Row {
+    fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "finalized" | "stale")
+    }
+
+    fn is_live(&self) -> bool {
+        matches!(self.state.as_str(), "assigned" | "running" | "result")
+    }
+
+    fn mark(&self) -> String {
+        format!("{}/{}/{}@", self.key, self.ordinal, self.attempt)
+    }
+
+    /// Whether this is the ending that the row asks for.
+    fn asks_for(&self, ending: &Ending) -> bool {
+        let Some(result) = &self.result else {
+            return match self.cause.as_deref() {
+                Some("exhausted") => matches!(
+                    ending,
+                    Ending::Block {
+                        kind: BlockKind::Transient,
+                        ..
+                    }
+                ),
+                _ => matches!(ending, Ending::Release { .. }),
+            };
+        };
+        let json = parse_json(result.as_bytes()).unwrap();
+        let member = |name| json.get(name).and_then(|value| value.as_str().map(str::to_owned));
+        let (outcome, reason) = (member("outcome"), member("reason"));
+        match (outcome.as_deref(), ending) {
+            (
+                Some("completed"),
+                Ending::Complete {
+                    summary, metadata, ..
+                },
+            ) => {
+                *summary == member("summary")
+                    && mark::find(metadata).is_some_and(|mark| mark.starts_with(&self.mark()))
+            }
+            (Some("blocked"), Ending::Block { reason: told, .. })
+            | (Some("released"), Ending::Release { reason: told }) => *told == reason,
+            (Some("failed"), Ending::Fail { reason: told, .. })
+            | (Some("rate_limited"), Ending::RateLimit { reason: told }) => {
+                Some(told) == reason.as_ref()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A result that a worker was told is accepted.
+struct Acknowledged {
+    key: String,
+    attempt: String,
+    digest: String,
+}
+
+/// Remembers what was promised, and judges.
+pub(crate) struct Judge {
+    path: PathBuf,
+    store: Option<Connection>,
+    acknowledged: Vec<Acknowledged>,
+    over: BTreeMap<String, String>,
+    deeds_judged: usize,
+}
+
+impl Judge {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            store: None,
+            acknowledged: Vec::new(),
+            over: BTreeMap::new(),
+            deeds_judged: 0,
+        }
+    }
+
+    fn store(&mut self) -> &Connection {
+        let path = &self.path;
+        self.store.get_or_insert_with(|| {
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap()
+        })
+    }
+
+    fn rows(&mut self) -> Vec<Row> {
+        let sql = "SELECT a.board||'/'||a.task_id||'/'||a.run_id, a.board, a.worker_ordinal, a.attempt, a.state,
+            a.result_digest, a.result_json, c.claim_lock, c.cause
+            FROM assignments a LEFT JOIN claims c USING(board, task_id, run_id) ORDER BY 1";
+        let mut statement = self.store().prepare_cached(sql).unwrap();
+        let rows = statement.query_map([], |row| {
+            Ok(Row {
+                key: row.get(0)?,
+                board: row.get(1)?,
+                ordinal: row.get(2)?,
+                attempt: row.get(3)?,
+                state: row.get(4)?,
+                result_digest: row.get(5)?,
+                result: row.get(6)?,
+                lock: row.get(7)?,
+                cause: row.get(8)?,
+            })
+        });
+        rows.unwrap().map(Result::unwrap).collect()
+    }
+
+    fn intents(&mut self) -> Vec<String> {
+        let mut statement = self
+            .store()
+            .prepare_cached("SELECT claim_lock FROM intents")
+            .unwrap();
+        let locks = statement.query_map([], |row| row.get(0));
+        locks.unwrap().map(Result::unwrap).collect()
+    }
+
+    /// A result was acknowledged, just now.
+    pub(crate) fn acknowledged(&mut self, message: &Message) {
+        let binding = &message.binding;
+        self.acknowledged.push(Acknowledged {
+            key: format!("{}/{}/{}", binding.board, binding.task_id, binding.run_id),
+            attempt: binding.attempt.to_string(),
+            digest: message.digest(),
+        });
+    }
+
+    /// Judges what stands now.
+    pub(crate) fn judge(&mut self, world: &World, now: f64) -> Result<(), Violation> {
+        let (rows, intents) = (self.rows(), self.intents());
+        one_live_run_for_each_slot(&rows)?;
+        self.nothing_acknowledged_is_lost(&rows)?;
+        for row in &rows {
+            result_is_of_the_attempt(row)?;
+        }
+        for deed in &world.deeds[self.deeds_judged..] {
+            deed_is_justified(deed, &rows, &intents)?;
+        }
+        self.deeds_judged = world.deeds.len();
+        self.ends_have_evidence(&rows, world, now)
+    }
+
+    fn nothing_acknowledged_is_lost(&self, rows: &[Row]) -> Result<(), Violation> {
+        for told in &self.acknowledged {
+            let row = rows.iter().find(|row| row.key == told.key);
+            let stands = row.is_some_and(|row| {
+                row.result_digest.as_deref() == Some(&told.digest)
+                    && row.attempt.to_string() == told.attempt
+            });
+            if !stands {
+                return Err(format!(
+                    "an acknowledged result is lost: {} attempt {}, the store has {row:?}",
+                    told.key, told.attempt
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn ends_have_evidence(
+        &mut self,
+        rows: &[Row],
+        world: &World,
+        now: f64,
+    ) -> Result<(), Violation> {
+        for row in rows {
+            match self.over.get(&row.key) {
+                Some(state) if *state != row.state => {
+                    return Err(format!("an end was taken back: {state}, now {row:?}"));
+                }
+                Some(_) => {}
+                None if row.is_over() => {
+                    end_has_evidence(row, world, now)?;
+                    self.over.insert(row.key.clone(), row.state.clone());
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What is not over, in the store.
+    pub(crate) fn left_over(&mut self) -> Vec<String> {
+        let mut left: Vec<String> = self
+            .rows()
+            .iter()
+            .filter(|row| !row.is_over())
+            .map(|row| format!("{row:?}"))
+            .collect();
+        left.extend(self.intents().into_iter().map(|lock| format!("intent {lock}")));
+        left
+    }
+}
+
+fn one_live_run_for_each_slot(rows: &[Row]) -> Result<(), Violation> {
+    let mut live: BTreeMap<i64, &Row> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.is_live()) {
+        if let Some(other) = live.insert(row.ordinal, row) {
+            return Err(format!("two live assignments: {other:?} and {row:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Every result names the attempt that its worker held.
+fn result_is_of_the_attempt(row: &Row) -> Result<(), Violation> {
+    let Some(result) = &row.result else {
+        return Ok(());
+    };
+    let name = format!("ordinal={} attempt={} ", row.ordinal, row.attempt);
+    if result.contains(&name) {
+        return Ok(());
+    }
+    Err(format!("a result of another attempt was taken: {row:?}"))
+}
+
+/// A write of the pool on a board has its reason in the store, which always knows first.
+fn deed_is_justified(deed: &Deed, rows: &[Row], intents: &[String]) -> Result<(), Violation> {
+    let row = rows
+        .iter()
+        .find(|row| row.lock.as_deref() == Some(deed.lock.as_str()));
+    let intended = intents.iter().any(|lock| lock == deed.lock.as_str());
+    let justified = match (&deed.what, row) {
+        (What::Foreign, _) => true,
+        (What::Claimed, None) => intended,
+        (What::Claimed, Some(_)) => false,
+        (What::Extended | What::Beat, row) => row.is_some_and(|row| !row.is_over()),
+        (What::Ended(ending), None) => intended && gives_back(ending, deed.unfit),
+        (What::Ended(_), Some(row)) if row.is_over() => false,
+        (What::Ended(Ending::TimeOut { .. }), Some(_)) => deed
+            .limit_seconds
+            .is_some_and(|limit| deed.at - deed.started_at >= limit),
+        (What::Ended(ending), Some(row)) => {
+            (row.result.is_some() || row.state == "lease_failed") && row.asks_for(ending)
+        }
+    };
+    if justified {
+        return Ok(());
+    }
+    Err(format!("a write on a board without a reason: {deed:?}, the store has {row:?}"))
+}
+
+fn gives_back(ending: &Ending, unfit: bool) -> bool {
+    match ending {
+        Ending::Release { .. } => true,
+        Ending::Block { kind, .. } => unfit && *kind == BlockKind::Capability,
+        _ => false,
+    }
+}
+
+/// A board that was gone or another one is believed at the second look, a minute after the first.
+const LOOKS_APART_SECONDS: f64 = 60.0;
+
+fn end_has_evidence(row: &Row, world: &World, now: f64) -> Result<(), Violation> {
+    let deeds = || {
+        world
+            .deeds
+            .iter()
+            .filter(|deed| Some(deed.lock.as_str()) == row.lock.as_deref())
+    };
+    let ends_asked_for = deeds().any(|deed| match &deed.what {
+        What::Ended(Ending::TimeOut { .. }) => row.result.is_none(),
+        What::Ended(ending) => row.asks_for(ending),
+        _ => false,
+    });
+    let ended_otherwise = deeds().any(|deed| match &deed.what {
+        What::Foreign => true,
+        What::Ended(ending) => !row.asks_for(ending),
+        _ => false,
+    });
+    let claimed_at = deeds().map(|deed| deed.at).min();
+    let uprooted = claimed_at.is_some_and(|claimed_at| {
+        world.upheavals.iter().any(|upheaval| {
+            upheaval.board.as_str() == row.board
+                && upheaval.at >= claimed_at
+                && now - upheaval.at as f64 >= LOOKS_APART_SECONDS
+        })
+    });
+    let proved = match row.state.as_str() {
+        "finalized" => ends_asked_for,
+        _ => ended_otherwise || uprooted,
+    };
+    if proved {
+        return Ok(());
+    }
+    let deeds: Vec<_> = deeds().collect();
+    Err(format!("an end without evidence: {row:?}, the board knows {deeds:?}"))
+}
