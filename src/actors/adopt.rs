@@ -23,7 +23,7 @@ pub(super) enum Prepared {
 pub(super) enum Adopted {
     /// It was.
     Added,
-    /// It has an assignment of its own already.
+    /// Its number is known from another claim: the board was restored from an older copy and gave it out once more.
     Known,
 }
 

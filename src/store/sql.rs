@@ -70,6 +70,8 @@ statements! {
         anchor_created_at,confirmed_at,created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) \
         ON CONFLICT(board,task_id,run_id) DO NOTHING";
 
+    LOCK = "SELECT board,task_id,run_id,claim_lock FROM claims WHERE board=?1 AND task_id=?2 AND run_id=?3";
+
     // Intents.
     ADD_INTENT = "INSERT INTO intents(claim_lock,board,task_id,worker_ordinal,run_sequence,event_sequence,anchor_task,\
         anchor_created_at,created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)";

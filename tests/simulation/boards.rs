@@ -323,7 +323,7 @@ impl Contents {
 impl Place {
     fn add_task(&mut self, unfit: bool, limited: bool) {
         self.contents.event_sequence += 1;
-        let id = format!("t_{:03}", self.contents.event_sequence);
+        let id = format!("t_{:04}", self.commits);
         let task = Task {
             status: Status::Ready,
             lock: None,

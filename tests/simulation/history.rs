@@ -22,8 +22,10 @@ use super::plan::{Plan, Step, StoreFault};
 use super::workers::{Message, Packet, Workers};
 
 const START: Timestamp = Timestamp(1_800_000_000.0);
-/// Turns of everything that can run, after which nothing can any more.
-const TURNS: usize = 24;
+/// Turns of everything that can run after a piece of work: enough for what follows from it at once.
+const TURNS: usize = 6;
+/// Turns after which nothing can run any more.
+const ALL_TURNS: usize = 24;
 /// Pieces of work that may follow from each other without time passing.
 const PIECES: usize = 400;
 /// Rounds in which all work has to end once nothing is broken any more; each lets up to five seconds pass.
@@ -54,6 +56,8 @@ struct History<'a> {
     next: usize,
     store_fault: Option<StoreFault>,
     trace: String,
+    /// Something may have changed in the store or on a board since the last judgement.
+    unjudged: bool,
 }
 
 /// A coordinator between its start and its death.
@@ -91,6 +95,7 @@ pub(crate) fn run(plan: &Plan, template: &Template) -> Outcome {
         next: 0,
         store_fault: None,
         trace: String::new(),
+        unjudged: true,
     };
     let violation = loop {
         let system = actix::System::new();
@@ -208,6 +213,17 @@ impl History<'_> {
     /// One piece of waiting work; `false` if there is none.
     async fn work(&mut self, life: &Life, nth: usize) -> Result<bool, Violation> {
         let boards = life.hand.boards();
+        if self.carry_out(life, &boards, nth) {
+            self.settle(life).await?;
+            return Ok(true);
+        }
+        self.turn(ALL_TURNS).await;
+        let worked = self.carry_out(life, &boards, nth);
+        self.settle(life).await?;
+        Ok(worked)
+    }
+
+    fn carry_out(&mut self, life: &Life, boards: &[BoardSlug], nth: usize) -> bool {
         let places = boards.len() + 1;
         for place in (0..places).map(|place| (nth + place) % places) {
             let worked = match place.checked_sub(1) {
@@ -216,11 +232,11 @@ impl History<'_> {
             };
             if worked {
                 self.note(&format!("work {place}"));
-                self.settle(life).await?;
-                return Ok(true);
+                self.unjudged = true;
+                return true;
             }
         }
-        Ok(false)
+        false
     }
 
     /// So many pieces; `true` if there was no more to do.
@@ -262,9 +278,7 @@ impl History<'_> {
 
     /// Lets everything run that can, takes the answers, and judges.
     async fn settle(&mut self, life: &Life) -> Result<(), Violation> {
-        for _ in 0..TURNS {
-            tokio::task::yield_now().await;
-        }
+        self.turn(TURNS).await;
         let answers = std::mem::take(&mut *life.answers.borrow_mut());
         for (asked, answer) in answers {
             let Ok(reply) = answer else {
@@ -275,13 +289,24 @@ impl History<'_> {
             self.note(&format!("{said:?}"));
             if asked.kind == Kind::Result && matches!(said, Some(Ok(Ack::Accepted { .. }))) {
                 self.judge.acknowledged(&asked);
+                self.unjudged = true;
             }
             self.workers.packets.push(Packet::ToWorker {
                 asked,
                 reply: reply.envelope,
             });
         }
-        self.judge.judge(&self.boards.world(), self.clock.now().0)
+        if std::mem::take(&mut self.unjudged) {
+            self.judge
+                .judge(&self.boards.world(), self.clock.now().0)?;
+        }
+        Ok(())
+    }
+
+    async fn turn(&self, turns: usize) {
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Nothing is broken any more, and time passes: all work has to end.

@@ -76,7 +76,7 @@ fn report(plan: &Plan, violation: &str, count: u32, template: &Template) -> ! {
     let least = shrink::shrink(plan, |shorter| run(shorter, template).violation.is_some());
     let outcome = run(&least, template);
     panic!(
-        "seed {} (history {count}) breaks an invariant:\n{violation}\n\nthe shortest history that does:\n{:#?}\n\n{}\n{}\n\
+        "seed {} (history {count}) breaks an invariant:\n{violation}\n\nthe shortest history that does:\n{:?}\n\n{}\n{}\n\
          again: POOL_SIMULATION_SEED={} cargo test --test simulation",
         plan.seed,
         least,

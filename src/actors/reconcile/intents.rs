@@ -112,7 +112,12 @@ impl Pass<'_> {
             Ok(Prepared::Payload(payload)) => {
                 match crate::actors::adopt::add(self.parts, intent, &run, payload, grant).await {
                     Ok(Adopted::Added) => self.resolved(intent),
-                    Ok(Adopted::Known) => self.drop_intent(intent).await,
+                    Ok(Adopted::Known) => {
+                        let ending = Ending::Release {
+                            reason: Some("the board gave this run's number out before".to_owned()),
+                        };
+                        self.give_back(intent, run, ending).await;
+                    }
                     Err(error) => self.put_off(&scope, "resolve the claim", error.to_string()),
                 }
             }

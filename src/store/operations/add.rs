@@ -29,6 +29,19 @@ pub enum Added {
     AlreadyThere,
 }
 
+impl AddAssignment {
+    /// Whether the run that is known was claimed under another lock: a board that was restored from an older copy gives
+    /// its numbers out once more.
+    fn is_of_another_claim(&self, tx: &Tx<'_>) -> Result<bool, StoreError> {
+        let lock = tx.first(sql::LOCK, key_of(&self.binding.key), |row| {
+            Columns::of(row).optional(3, "claim_lock", Columns::text)
+        })?;
+        Ok(lock
+            .flatten()
+            .is_some_and(|lock| lock != self.claim.lock.as_str()))
+    }
+}
+
 impl Operation for AddAssignment {
     type Reply = Added;
 
@@ -48,6 +61,9 @@ impl Operation for AddAssignment {
             event_sequence,
             oldest_task,
         } = self.claim.anchor.clone().unwrap_or_default();
+        if added == Added::AlreadyThere && self.is_of_another_claim(tx)? {
+            return Err(AddRefusal::Conflicting.into());
+        }
         let known = self.claim.anchor.is_some();
         tx.execute(
             sql::ADD_ENTRY,
