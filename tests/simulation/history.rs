@@ -28,8 +28,8 @@ const TURNS: usize = 6;
 const ALL_TURNS: usize = 24;
 /// Pieces of work that may follow from each other without time passing.
 const PIECES: usize = 400;
-/// Rounds in which all work has to end once nothing is broken any more; each lets up to five seconds pass.
-const ROUNDS: usize = 600;
+/// Rounds in which all work has to end once nothing is broken any more; each lets up to twenty seconds pass.
+const ROUNDS: usize = 120;
 
 /// What all histories share: the store as it is made, and the key.
 pub(crate) struct Template {
@@ -334,7 +334,7 @@ impl History<'_> {
                     self.workers.act_in_health(ordinal);
                 }
             }
-            self.clock.advance(Duration::from_secs_f64([0.3, 1.0, 5.0][round % 3]));
+            self.clock.advance(Duration::from_secs_f64([0.5, 5.0, 20.0][round % 3]));
             self.settle(life).await?;
         }
         Err(format!("work is left over: {:#?}", self.left_over()))
