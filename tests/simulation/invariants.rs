@@ -156,10 +156,10 @@ impl Judge {
     pub(crate) fn judge(&mut self, world: &World, now: f64) -> Result<(), Violation> {
         let (rows, intents) = (self.rows(), self.intents());
         one_live_run_for_each_slot(&rows)?;
-        self.nothing_acknowledged_is_lost(&rows)?;
         for row in &rows {
             result_is_of_the_attempt(row)?;
         }
+        self.nothing_acknowledged_is_lost(&rows)?;
         for deed in &world.deeds[self.deeds_judged..] {
             deed_is_justified(deed, &rows, &intents)?;
         }
