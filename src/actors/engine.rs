@@ -172,7 +172,8 @@ impl ByHand {
 
     /// Carries out the next visit to a board; `false` if none waits.
     pub fn visit(&self, board: &BoardSlug) -> bool {
-        self.with_board(board, BoardVisits::visit_next).unwrap_or(false)
+        self.with_board(board, BoardVisits::visit_next)
+            .unwrap_or(false)
     }
 
     /// Looks whether a board has changed.
@@ -188,10 +189,7 @@ impl ByHand {
         // Taken out meanwhile: what the visit wakes may come back here.
         let mut visits = self.held().boards.remove(board)?;
         let answer = act(&mut visits);
-        self.held()
-            .boards
-            .entry(board.clone())
-            .or_insert(visits);
+        self.held().boards.entry(board.clone()).or_insert(visits);
         Some(answer)
     }
 

@@ -245,3 +245,51 @@ async fn a_board_that_is_gone_is_believed_at_the_second_look() {
     assert_eq!(worker.heartbeat(&job).await.code(), "run_superseded");
     assert!(!folder.exists(), "the pool makes no board");
 }
+
+#[actix::test]
+async fn a_run_whose_number_a_restored_board_gave_out_before_is_given_back_and_its_task_claimed_anew()
+ {
+    let stage = Stage::new(1);
+    let board = stage.board("lab");
+    let task = stage.task(&board, "t");
+    let (file, copy) = (stage.database(&board), stage.folder.path().join("copy.db"));
+    stage
+        .sql(&board)
+        .execute("VACUUM INTO ?1", [copy.to_str()])
+        .unwrap();
+    let mut pool = stage.start().await;
+    let job = fetch(&mut pool).await;
+    pool.worker(0)
+        .submit(&job, r#"{"outcome":"completed"}"#)
+        .await;
+    pool.hear(|event| matches!(event, PoolEvent::Ended { .. }))
+        .await;
+    pool.stop().await;
+    for left in ["-wal", "-shm"] {
+        // Where the board keeps no log there is none.
+        let _ = std::fs::remove_file(format!("{}{left}", file.display()));
+    }
+    std::fs::rename(&copy, &file).unwrap();
+
+    let mut pool = stage.start().await;
+    let again = fetch(&mut pool).await;
+    assert_eq!(
+        (job.binding.run_id.as_str(), again.binding.run_id.as_str()),
+        ("1", "2")
+    );
+    assert_eq!(stage.runs(&board, &task)[0].outcome, "reclaimed");
+    pool.worker(0)
+        .submit(&again, r#"{"outcome":"completed"}"#)
+        .await;
+    pool.hear(|event| matches!(event, PoolEvent::Ended { .. }))
+        .await;
+    assert_eq!(stage.status(&board, &task), "done");
+}
+
+/// Polls until there is a run.
+async fn fetch(pool: &mut Running<'_>) -> Job {
+    pool.worker(0).poll().await;
+    pool.hear_after_a_while(|event| matches!(event, PoolEvent::Added(_)))
+        .await;
+    pool.worker(0).poll().await.unwrap()
+}

@@ -95,9 +95,17 @@ pub(crate) struct Deed {
     pub(crate) lock: ClaimLock,
     pub(crate) what: What,
     /// When the run began.
-    pub(crate) started_at: i64,
-    pub(crate) limit_seconds: Option<i64>,
+    started_at: i64,
+    limit_seconds: Option<i64>,
     pub(crate) unfit: bool,
+}
+
+impl Deed {
+    /// Whether the run had then gone on for longer than its task allows.
+    pub(crate) fn is_past_limit(&self) -> bool {
+        self.limit_seconds
+            .is_some_and(|limit| self.at - self.started_at >= limit)
+    }
 }
 
 /// When a board became another one or went away.
@@ -240,7 +248,12 @@ impl Boards {
             return;
         };
         let held = |place: &Place, nth: u8| {
-            let runs: Vec<i64> = place.contents.tasks.values().filter_map(|task| task.run).collect();
+            let runs: Vec<i64> = place
+                .contents
+                .tasks
+                .values()
+                .filter_map(|task| task.run)
+                .collect();
             (!runs.is_empty()).then(|| runs[usize::from(nth) % runs.len()])
         };
         let mut upheaval = false;
@@ -252,17 +265,25 @@ impl Boards {
                         Meddling::Finish(_) => (Outcome::Completed, Status::Done),
                         _ => (Outcome::Reclaimed, Status::Ready),
                     };
-                    world.deeds.extend(place.end_by_others(run, outcome, status, now));
+                    world
+                        .deeds
+                        .extend(place.end_by_others(run, outcome, status, now));
                 }
             }
             Meddling::Delete(nth) => {
                 if let Some(run) = held(place, nth) {
-                    world
-                        .deeds
-                        .extend(place.end_by_others(run, Outcome::Reclaimed, Status::Ready, now));
+                    world.deeds.extend(place.end_by_others(
+                        run,
+                        Outcome::Reclaimed,
+                        Status::Ready,
+                        now,
+                    ));
                     if let Some(run) = place.contents.runs.remove(&run) {
                         place.contents.tasks.remove(&run.task);
-                        place.contents.runs.retain(|_, other| other.task != run.task);
+                        place
+                            .contents
+                            .runs
+                            .retain(|_, other| other.task != run.task);
                     }
                 }
             }
@@ -415,7 +436,10 @@ impl BoardHost for Boards {
 
     fn open(&self, slug: &BoardSlug) -> Result<Box<dyn Board>, BoardError> {
         let world = self.world();
-        let place = world.places.get(slug).filter(|place| place.present && world.mounted);
+        let place = world
+            .places
+            .get(slug)
+            .filter(|place| place.present && world.mounted);
         let place = place.ok_or_else(|| BoardError::Gone(slug.to_string()))?;
         Ok(Box::new(OpenBoard {
             boards: self.clone(),

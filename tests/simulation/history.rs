@@ -297,8 +297,7 @@ impl History<'_> {
             });
         }
         if std::mem::take(&mut self.unjudged) {
-            self.judge
-                .judge(&self.boards.world(), self.clock.now().0)?;
+            self.judge.judge(&self.boards.world(), self.clock.now().0)?;
         }
         Ok(())
     }
@@ -334,7 +333,8 @@ impl History<'_> {
                     self.workers.act_in_health(ordinal);
                 }
             }
-            self.clock.advance(Duration::from_secs_f64([0.5, 5.0, 20.0][round % 3]));
+            self.clock
+                .advance(Duration::from_secs_f64([0.5, 5.0, 20.0][round % 3]));
             self.settle(life).await?;
         }
         Err(format!("work is left over: {:#?}", self.left_over()))

@@ -51,11 +51,15 @@ impl Row {
                         ..
                     }
                 ),
+                Some("limit_passed") => matches!(ending, Ending::TimeOut { .. }),
                 _ => matches!(ending, Ending::Release { .. }),
             };
         };
         let json = parse_json(result.as_bytes()).unwrap();
-        let member = |name| json.get(name).and_then(|value| value.as_str().map(str::to_owned));
+        let member = |name| {
+            json.get(name)
+                .and_then(|value| value.as_str().map(str::to_owned))
+        };
         let (outcome, reason) = (member("outcome"), member("reason"));
         match (outcome.as_deref(), ending) {
             (
@@ -214,7 +218,11 @@ impl Judge {
             .filter(|row| !row.is_over())
             .map(|row| format!("{row:?}"))
             .collect();
-        left.extend(self.intents().into_iter().map(|lock| format!("intent {lock}")));
+        left.extend(
+            self.intents()
+                .into_iter()
+                .map(|lock| format!("intent {lock}")),
+        );
         left
     }
 }
@@ -254,17 +262,21 @@ fn deed_is_justified(deed: &Deed, rows: &[Row], intents: &[String]) -> Result<()
         (What::Extended | What::Beat, row) => row.is_some_and(|row| !row.is_over()),
         (What::Ended(ending), None) => intended && gives_back(ending, deed.unfit),
         (What::Ended(_), Some(row)) if row.is_over() => false,
-        (What::Ended(Ending::TimeOut { .. }), Some(_)) => deed
-            .limit_seconds
-            .is_some_and(|limit| deed.at - deed.started_at >= limit),
         (What::Ended(ending), Some(row)) => {
-            (row.result.is_some() || row.state == "lease_failed") && row.asks_for(ending)
+            let released = row.result.is_some() || row.state == "lease_failed";
+            released && row.asks_for(ending) && (!times_out(ending) || deed.is_past_limit())
         }
     };
     if justified {
         return Ok(());
     }
-    Err(format!("a write on a board without a reason: {deed:?}, the store has {row:?}"))
+    Err(format!(
+        "a write on a board without a reason: {deed:?}, the store has {row:?}"
+    ))
+}
+
+fn times_out(ending: &Ending) -> bool {
+    matches!(ending, Ending::TimeOut { .. })
 }
 
 fn gives_back(ending: &Ending, unfit: bool) -> bool {
@@ -286,7 +298,6 @@ fn end_has_evidence(row: &Row, world: &World, now: f64) -> Result<(), Violation>
             .filter(|deed| Some(deed.lock.as_str()) == row.lock.as_deref())
     };
     let ends_asked_for = deeds().any(|deed| match &deed.what {
-        What::Ended(Ending::TimeOut { .. }) => row.result.is_none(),
         What::Ended(ending) => row.asks_for(ending),
         _ => false,
     });
@@ -311,5 +322,7 @@ fn end_has_evidence(row: &Row, world: &World, now: f64) -> Result<(), Violation>
         return Ok(());
     }
     let deeds: Vec<_> = deeds().collect();
-    Err(format!("an end without evidence: {row:?}, the board knows {deeds:?}"))
+    Err(format!(
+        "an end without evidence: {row:?}, the board knows {deeds:?}"
+    ))
 }

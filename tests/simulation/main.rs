@@ -35,7 +35,10 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn chosen(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable}={text} is no number")),
+    )
 }
 
 /// Goes through the fixed seeds and then through fresh ones, for as long as there is time.
@@ -60,7 +63,10 @@ fn go_through(time: Duration) {
         }
     }
     let minutes = began.elapsed().as_secs_f64() / 60.0;
-    println!("{count} histories, {:.0} a minute", f64::from(count) / minutes);
+    println!(
+        "{count} histories, {:.0} a minute",
+        f64::from(count) / minutes
+    );
 }
 
 /// One history in full.

@@ -148,12 +148,13 @@ impl Workers {
     /// The text of a result names the attempt that it comes from.
     fn submit(&mut self, ordinal: u16, job: &Binding, how: u8) {
         self.serial += 1;
-        let text = format!("ordinal={ordinal} attempt={} n={}", job.attempt, self.serial);
+        let text = format!(
+            "ordinal={ordinal} attempt={} n={}",
+            job.attempt, self.serial
+        );
         let result = match how % 8 {
             0..=3 => format!(r#"{{"outcome":"completed","summary":"{text}"}}"#),
-            4 => format!(
-                r#"{{"outcome":"blocked","block_kind":"needs_input","reason":"{text}"}}"#
-            ),
+            4 => format!(r#"{{"outcome":"blocked","block_kind":"needs_input","reason":"{text}"}}"#),
             5 => format!(r#"{{"outcome":"failed","reason":"{text}"}}"#),
             6 => format!(
                 r#"{{"outcome":"rate_limited","reason":"{text}","retry_after_seconds":40}}"#

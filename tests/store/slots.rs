@@ -1,7 +1,9 @@
 //! What happens in a slot: offers, heartbeats, results, expiry.
 
 use hermes_pool::domain::{FailCause, StateName};
-use hermes_pool::store::operations::{Expire, Expiry, LiveOf, OfferReply, Offered};
+use hermes_pool::store::operations::{
+    Added, Expire, Expiry, IsIntended, LiveOf, OfferReply, Offered, RecordIntent,
+};
 use hermes_pool::store::{AddRefusal, Refusal, StoreError};
 
 use super::fixtures::*;
@@ -194,6 +196,24 @@ fn a_slot_takes_one_run_and_a_run_one_binding() {
         fixture.run(other_payload),
         Err(AddRefusal::Conflicting.into())
     );
+}
+
+#[test]
+fn a_number_that_a_restored_board_gives_out_again_is_no_known_run() {
+    let mut fixture = Fixture::new();
+    let bound = fixture.add(7, 0);
+    assert_eq!(fixture.run(addition(&bound)), Ok(Added::AlreadyThere));
+    let mut again = addition(&bound);
+    again.claim.lock = lock(8);
+    fixture
+        .run(RecordIntent {
+            intent: intent(8, 0),
+        })
+        .unwrap();
+    assert_eq!(fixture.run(again), Err(AddRefusal::Conflicting.into()));
+    // Its claim still has to be given back.
+    let is_intended = fixture.run(IsIntended { lock: lock(8) });
+    assert_eq!(is_intended, Ok(true));
 }
 
 #[test]

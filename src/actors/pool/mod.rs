@@ -75,8 +75,6 @@ struct Shared {
     _state_dir: StateDir,
 }
 
-
-
 impl Pool {
     /// Waits until the store is open, every slot's actor is up, and the boards were listed once.
     pub async fn opened(&self) {

@@ -14,7 +14,7 @@
 //! | 3 | store: assignment, in the place of the intent | the slot's timer, the worker's poll |
 //! | 4 | store: offer | the same attempt is offered again |
 //! | 5 | store: heartbeats; board: extensions | step `watch` |
-//! | 6 | store: result | step `settle` |
+//! | 6 | store: result, or that the limit passed | step `settle` |
 //! | 7 | board: ending | step `settle`: the board shows the ending as ours |
 //! | 8 | store: terminal, with that evidence | nothing is left to do |
 

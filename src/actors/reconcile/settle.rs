@@ -3,11 +3,13 @@
 use super::Pass;
 use crate::actors::board_thread::VisitError;
 use crate::actors::events::PoolEvent;
-use crate::actors::settle::{EndingPolicy, asks_for_parents, not_before, read_result};
+use crate::actors::settle::{
+    EndingPolicy, asks_for_parents, not_before, passed_limit, read_result,
+};
 use crate::board::{Board, BoardError, Ending};
 use crate::domain::{
-    Anchor, Assignment, Binding, ClaimLock, Evidence, Expected, FailCause, Landing, RunRef,
-    Terminal, Verdict, judge,
+    Anchor, Assignment, Binding, ClaimLock, Evidence, Expected, FailCause, Fate, Landing, RunRef,
+    Terminal, Timestamp, Verdict, judge,
 };
 use crate::protocol::WorkerResult;
 use crate::store::Record;
@@ -107,11 +109,21 @@ impl Pass<'_> {
         {
             return;
         }
+        self.carry_out(record, plan).await;
+    }
+
+    /// A run that was given up because its limit of time has passed.
+    pub(super) async fn time_out(&mut self, record: &Record) {
+        self.carry_out(record, Plan::Cause(FailCause::LimitPassed))
+            .await;
+    }
+
+    async fn carry_out(&mut self, record: &Record, plan: Plan) {
         let claim = Claim::of(record);
         let endings = self.parts.endings.clone();
         let scope = claim.binding.key.to_string();
         let visit = move |board: &mut dyn Board, now| {
-            let ending = ending(board, &endings, &claim, plan)?;
+            let ending = ending(board, &endings, &claim, plan, now)?;
             end_on_board(board, &endings, &claim, &ending, now)
         };
         match self.parts.visit(&scope, "settle", visit).await {
@@ -193,14 +205,43 @@ fn ending(
     endings: &EndingPolicy,
     claim: &Claim,
     plan: Plan,
+    now: i64,
 ) -> Result<Ending, BoardError> {
     Ok(match plan {
+        Plan::Cause(FailCause::LimitPassed) => time_out(board, endings, claim, now)?,
         Plan::Cause(cause) => endings.of_cause(cause, &claim.binding),
         Plan::Result(result) => {
             let open_parent =
                 asks_for_parents(&result) && board.has_open_parent(&claim.run.task)?;
             endings.of_result(&claim.binding, result, open_parent)
         }
+    })
+}
+
+/// How a run ends that has passed its limit. One that has ended meanwhile is only compared with this.
+fn time_out(
+    board: &mut dyn Board,
+    endings: &EndingPolicy,
+    claim: &Claim,
+    now: i64,
+) -> Result<Ending, BoardError> {
+    let lock = claim.lock(board)?;
+    let passed = match board.fate(&claim.run, lock.as_ref(), claim.anchor.as_ref(), now)? {
+        Fate::Current {
+            started_at,
+            max_runtime_seconds,
+            ..
+        } => passed_limit(started_at, max_runtime_seconds, Timestamp::from(now)),
+        _ => Some((0, 0)),
+    };
+    Ok(match passed {
+        Some((elapsed_seconds, limit_seconds)) => Ending::TimeOut {
+            elapsed_seconds,
+            limit_seconds,
+            failure_limit: endings.failure_limit,
+        },
+        // The limit was raised after the worker had been stopped.
+        None => endings.of_cause(FailCause::LimitPassed, &claim.binding),
     })
 }
 

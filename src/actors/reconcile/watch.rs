@@ -1,18 +1,18 @@
 //! Step *watch*: limits are enforced, claims are extended, and runs that are no longer ours are noticed.
 
 use super::Pass;
-use super::settle::{Claim, Seen, end_on_board};
+use super::settle::Claim;
 use crate::actors::board_thread::VisitError;
 use crate::actors::events::PoolEvent;
-use crate::actors::settle::{EndingPolicy, is_unconfirmed, passed_limit};
-use crate::board::{Board, BoardError, Ending};
+use crate::actors::settle::{is_unconfirmed, passed_limit};
+use crate::board::{Board, BoardError};
 use crate::domain::{
     Assignment, BOARD_HEARTBEAT_SECONDS, CLAIM_TTL_SECONDS, EXTEND_SECONDS, Evidence, Expected,
     ExpectedEnding, FailCause, Fate, Terminal, Timestamp, Verdict, judge,
 };
 use crate::faults::FaultPoint;
 use crate::store::Record;
-use crate::store::operations::{NoteBoardHeartbeat, NoteConfirmed, Unconfirmed};
+use crate::store::operations::{NoteBoardHeartbeat, NoteConfirmed, PastLimit, Unconfirmed};
 
 /// What is to be done for one run.
 #[derive(Clone, Copy)]
@@ -27,7 +27,11 @@ struct Chores {
 enum Watched {
     Over(Evidence, FailCause),
     Suspect(String),
-    Ours { limit_at: Option<Timestamp> },
+    /// Still ours, for longer than its task allows.
+    PastLimit,
+    Ours {
+        limit_at: Option<Timestamp>,
+    },
 }
 
 impl Pass<'_> {
@@ -39,13 +43,12 @@ impl Pass<'_> {
             return self.not_confirmed(record).await;
         }
         let claim = Claim::of(record);
-        let endings = self.parts.endings.clone();
         let scope = claim.binding.key.to_string();
-        let visit =
-            move |board: &mut dyn Board, now| look_after(board, &endings, &claim, chores, now);
+        let visit = move |board: &mut dyn Board, now| look_after(board, &claim, chores, now);
         match self.parts.visit(&scope, "watch", visit).await {
             Ok(Watched::Over(evidence, cause)) => self.end(record, evidence, Some(cause)).await,
             Ok(Watched::Suspect(why)) => self.sighted(record, why).await,
+            Ok(Watched::PastLimit) => self.past_limit(record).await,
             Ok(Watched::Ours { limit_at }) => self.confirmed(record, chores, limit_at).await,
             Err(VisitError::Board(BoardError::Gone(why))) => self.sighted(record, why).await,
             Err(error) => {
@@ -126,6 +129,34 @@ impl Pass<'_> {
         }
     }
 
+    /// The run is stopped in the store first, so that a result either came before and counts, or is refused.
+    async fn past_limit(&mut self, record: &Record) {
+        let binding = record.assignment.binding().clone();
+        match self
+            .parts
+            .store
+            .call(PastLimit {
+                binding: binding.clone(),
+            })
+            .await
+        {
+            Ok(true) => {
+                self.parts.ordinals.refresh(binding.ordinal);
+                self.parts
+                    .events
+                    .emit(PoolEvent::LeaseFailed(binding, FailCause::LimitPassed));
+                self.time_out(record).await;
+            }
+            // Its result was taken, or its attempt was fenced: the next pass sees it so.
+            Ok(false) => self.due(self.parts.clock.now()),
+            Err(error) => self.put_off(
+                &binding.key.to_string(),
+                "enforce the limit",
+                error.to_string(),
+            ),
+        }
+    }
+
     /// The board could not be told. After too long its worker is stopped: Hermes is about to hand the card on.
     async fn not_confirmed(&mut self, record: &Record) {
         if !matches!(
@@ -171,7 +202,6 @@ impl Pass<'_> {
 
 fn look_after(
     board: &mut dyn Board,
-    endings: &EndingPolicy,
     claim: &Claim,
     chores: Chores,
     now: i64,
@@ -189,19 +219,8 @@ fn look_after(
             ..
         } = fate
         {
-            if let Some((elapsed_seconds, limit_seconds)) =
-                passed_limit(started_at, max_runtime_seconds, Timestamp::from(now))
-            {
-                let failure_limit = endings.failure_limit;
-                let ending = Ending::TimeOut {
-                    elapsed_seconds,
-                    limit_seconds,
-                    failure_limit,
-                };
-                return Ok(match end_on_board(board, endings, claim, &ending, now)? {
-                    Seen::Over { evidence, .. } => Watched::Over(evidence, FailCause::LimitPassed),
-                    Seen::Suspect(why) => Watched::Suspect(why),
-                });
+            if passed_limit(started_at, max_runtime_seconds, Timestamp::from(now)).is_some() {
+                return Ok(Watched::PastLimit);
             }
             limit_at = max_runtime_seconds
                 .filter(|limit| *limit > 0)

@@ -106,6 +106,12 @@ impl Assigned {
             .fail(StateName::Assigned, FailCause::Unconfirmed, now)
     }
 
+    /// The run has passed its limit of time.
+    pub fn past_limit(self, now: Timestamp) -> Change {
+        self.0
+            .fail(StateName::Assigned, FailCause::LimitPassed, now)
+    }
+
     /// The board ended it; `cause` is what the worker is told.
     pub fn end(self, evidence: &Evidence, cause: FailCause, now: Timestamp) -> Change {
         self.0.end(StateName::Assigned, evidence, Some(cause), now)
@@ -164,6 +170,11 @@ impl Running {
     /// The board could not be told for too long.
     pub fn unconfirmed(self, now: Timestamp) -> Change {
         self.0.fail(StateName::Running, FailCause::Unconfirmed, now)
+    }
+
+    /// The run has passed its limit of time.
+    pub fn past_limit(self, now: Timestamp) -> Change {
+        self.0.fail(StateName::Running, FailCause::LimitPassed, now)
     }
 
     /// The board ended it; `cause` is what the worker is told.

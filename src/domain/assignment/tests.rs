@@ -72,6 +72,8 @@ fn play(row: Row, command: &str, now: Timestamp) -> String {
         (Assignment::Running(s), "expire") => fenced(s.expire(now, &p)),
         (Assignment::Assigned(s), "unconfirmed") => outcome(&s.unconfirmed(now)),
         (Assignment::Running(s), "unconfirmed") => outcome(&s.unconfirmed(now)),
+        (Assignment::Assigned(s), "past_limit") => outcome(&s.past_limit(now)),
+        (Assignment::Running(s), "past_limit") => outcome(&s.past_limit(now)),
         (Assignment::Submitted(s), "defer") => fenced(s.defer(now)),
         (Assignment::Assigned(s), "end") => {
             outcome(&s.end(&finalized(), FailCause::LimitPassed, now))
@@ -93,10 +95,11 @@ fn every_command_in_every_state() {
         "submit",
         "expire",
         "unconfirmed",
+        "past_limit",
         "defer",
         "end",
     ];
-    let table: [(&str, [&str; 7]); 6] = [
+    let table: [(&str, [&str; 8]); 6] = [
         (
             "assigned",
             [
@@ -105,6 +108,7 @@ fn every_command_in_every_state() {
                 "result#1",
                 "not due",
                 "lease_failed#1 unconfirmed",
+                "lease_failed#1 limit_passed",
                 "-",
                 "finalized#1 limit_passed",
             ],
@@ -117,6 +121,7 @@ fn every_command_in_every_state() {
                 "result#1",
                 "not due",
                 "lease_failed#1 unconfirmed",
+                "lease_failed#1 limit_passed",
                 "-",
                 "finalized#1 limit_passed",
             ],
@@ -129,16 +134,17 @@ fn every_command_in_every_state() {
                 "-",
                 "-",
                 "-",
+                "-",
                 "lease_failed#1 unsettled",
                 "finalized#1",
             ],
         ),
         (
             "lease_failed",
-            ["-", "-", "-", "-", "-", "-", "finalized#1"],
+            ["-", "-", "-", "-", "-", "-", "-", "finalized#1"],
         ),
-        ("finalized", ["-"; 7]),
-        ("stale", ["-"; 7]),
+        ("finalized", ["-"; 8]),
+        ("stale", ["-"; 8]),
     ];
     assert_eq!(table.len(), StateName::ALL.len(), "a new state needs a row");
     for (state, wanted) in table {

@@ -53,6 +53,26 @@ impl Operation for Unconfirmed {
     }
 }
 
+/// Gives up a run that has passed its limit of time, before its board is told. Replies whether it did: a result that came
+/// first is settled instead.
+#[derive(Clone, Debug)]
+pub struct PastLimit {
+    /// The exact assignment.
+    pub binding: Binding,
+}
+
+impl Operation for PastLimit {
+    type Reply = bool;
+
+    fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        change_exact(tx, &self.binding, |assignment| match assignment {
+            Assignment::Assigned(state) => Some(state.past_limit(now)),
+            Assignment::Running(state) => Some(state.past_limit(now)),
+            _ => None,
+        })
+    }
+}
+
 /// Frees the slot of a result that its board has not taken for too long. Settling goes on.
 #[derive(Clone, Debug)]
 pub struct Defer {
