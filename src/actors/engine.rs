@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use actix::{Arbiter, ArbiterHandle};
@@ -35,7 +35,8 @@ enum Kind {
     },
     Hand {
         all: ArbiterHandle,
-        hand: ByHand,
+        /// Gone with the hand itself: what it holds leads back to the engine.
+        held: Weak<Mutex<Held>>,
     },
 }
 
@@ -59,7 +60,7 @@ impl Engine {
         let engine = Self {
             kind: Kind::Hand {
                 all: Arbiter::current(),
-                hand: hand.clone(),
+                held: Arc::downgrade(&hand.held),
             },
         };
         (engine, hand)
@@ -98,8 +99,10 @@ impl Engine {
     pub(super) fn open_store(&self, handle: &StoreHandle) {
         match &self.kind {
             Kind::Threads { store, .. } => handle.launch(store),
-            Kind::Hand { hand, .. } => {
-                if let Some(writer) = handle.launch_by_hand() {
+            Kind::Hand { held, .. } => {
+                if let Some(hand) = ByHand::of(held)
+                    && let Some(writer) = handle.launch_by_hand()
+                {
                     hand.held().store = Some(writer);
                 }
             }
@@ -113,8 +116,10 @@ impl Engine {
     pub(super) fn serve_board(&self, visits: BoardVisits, poll: Duration) -> std::io::Result<()> {
         match &self.kind {
             Kind::Threads { .. } => visits.start(poll),
-            Kind::Hand { hand, .. } => {
-                hand.held().boards.insert(visits.slug().clone(), visits);
+            Kind::Hand { held, .. } => {
+                if let Some(hand) = ByHand::of(held) {
+                    hand.held().boards.insert(visits.slug().clone(), visits);
+                }
                 Ok(())
             }
         }
@@ -140,8 +145,8 @@ impl Engine {
     }
 }
 
-/// Moves an engine piece by piece; clones move the same one.
-#[derive(Clone, Default)]
+/// Moves an engine piece by piece. With it the store's writer and the boards' connections go down.
+#[derive(Default)]
 pub struct ByHand {
     held: Arc<Mutex<Held>>,
 }
@@ -153,6 +158,12 @@ struct Held {
 }
 
 impl ByHand {
+    fn of(held: &Weak<Mutex<Held>>) -> Option<Self> {
+        Some(Self {
+            held: held.upgrade()?,
+        })
+    }
+
     /// Takes the store's writer, if it is open. To drop it is to let it go down; else it is given back.
     #[must_use]
     pub fn take_store(&self) -> Option<StoreWriter> {

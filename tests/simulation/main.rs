@@ -10,6 +10,12 @@
 //! | `POOL_SIMULATION_SEED` | tells this one history in full |
 //! | `POOL_SIMULATION_SECONDS` | how long the ignored test goes on (600) |
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
 mod boards;
 mod history;
 mod invariants;

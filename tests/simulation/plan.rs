@@ -48,7 +48,10 @@ pub(crate) enum Step {
     Lose(u8),
     Worker(u8, Act),
     Pass(f64),
+    /// The coordinator dies.
     Crash,
+    /// Whoever passes this point of a run's life next panics.
+    Panic(u8),
     Store(StoreFault),
     Board(u8, Trouble),
     Meddle(u8, Meddling),
@@ -143,7 +146,8 @@ fn pause(rng: &mut Rng) -> f64 {
 fn fault(rng: &mut Rng) -> Step {
     let board = rng.u8(..);
     match rng.u8(..20) {
-        0..=2 => Step::Crash,
+        0..=1 => Step::Crash,
+        2 => Step::Panic(rng.u8(..)),
         3..=6 => Step::Store(match rng.u8(..5) {
             0 => StoreFault::GroupLost,
             1 => StoreFault::MemberLost,
