@@ -15,6 +15,8 @@ pub(super) struct RowMemory {
     pub(super) limit_at: Option<Timestamp>,
     /// The first of the two looks at a board that was gone or replaced.
     pub(super) sighting: Option<Sighting>,
+    /// Its result cannot be settled: nobody here knows how it should end.
+    pub(super) left_to_people: bool,
     /// It became terminal in this pass.
     pub(super) ended: bool,
     /// Its board was looked at for it since the board last changed.

@@ -169,6 +169,7 @@ impl Pass<'_> {
         match read_result(&stored) {
             Ok(result) => Some(Plan::Result(result)),
             Err(error) => {
+                self.memory.of(record).left_to_people = true;
                 self.put_off(&scope, "settle", error.to_string());
                 None
             }

@@ -46,7 +46,13 @@ impl Pass<'_> {
         let scope = claim.binding.key.to_string();
         let visit = move |board: &mut dyn Board, now| look_after(board, &claim, chores, now);
         match self.parts.visit(&scope, "watch", visit).await {
-            Ok(Watched::Over(evidence, cause)) => self.end(record, evidence, Some(cause)).await,
+            Ok(Watched::Over(evidence, cause)) => {
+                // How a run that waits for its ending has ended is judged where that ending is known: it may have been
+                // written in this very pass, and not recorded.
+                if chores.held || self.memory.of(record).left_to_people {
+                    self.end(record, evidence, Some(cause)).await;
+                }
+            }
             Ok(Watched::Suspect(why)) => self.sighted(record, why).await,
             Ok(Watched::PastLimit) => self.past_limit(record).await,
             Ok(Watched::Ours { limit_at }) => self.confirmed(record, chores, limit_at).await,
