@@ -96,14 +96,6 @@ impl Dispatcher {
         if ready == 0 {
             self.parts.nothing_left_of(&["claim", "park"]);
         }
-        self.parts.events.emit(PoolEvent::Listed {
-            board: self.parts.slug.clone(),
-            ready,
-        });
-        for asker in askers {
-            // Whoever asked may have stopped waiting.
-            let _ = asker.send(ready);
-        }
         let told = if ready > 0 {
             let dispatcher = ctx.address().recipient();
             self.parts.roster.tell(Want {
@@ -116,6 +108,15 @@ impl Dispatcher {
         if let Err(error) = told {
             // The next look, at the latest after the interval, tells it again.
             log::debug!("board={} roster not told: {error}", self.parts.slug);
+        }
+        // Whoever hears of the look may rely on the Roster having been told.
+        self.parts.events.emit(PoolEvent::Listed {
+            board: self.parts.slug.clone(),
+            ready,
+        });
+        for asker in askers {
+            // Whoever asked may have stopped waiting.
+            let _ = asker.send(ready);
         }
         if self.again {
             self.look(ctx);
@@ -157,9 +158,9 @@ impl Handler<Granted> for Dispatcher {
     fn handle(&mut self, Granted(grant): Granted, ctx: &mut Self::Context) {
         let parts = self.parts.clone();
         let work = async move { fill(&parts, grant).await };
-        ctx.spawn(work.into_actor(self).map(|claimed, actor, ctx| {
-            // Without a claim the next hint or the interval brings the next look: what failed now would fail again.
-            if claimed {
+        ctx.spawn(work.into_actor(self).map(|went_well, actor, ctx| {
+            // Else the next hint or the interval brings the next look: what failed now would fail again.
+            if went_well {
                 // The new run is due for its first heartbeat, and there may be more to claim.
                 actor.reconciler.wake();
                 actor.look(ctx);
@@ -236,29 +237,26 @@ async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
         .collect()
 }
 
-/// Fills one slot, if there is a task that can be claimed; else the grant goes back by being dropped. Tells whether a run
-/// was claimed.
+/// Fills one slot, if there is a task that can be claimed; else the grant goes back by being dropped. Tells whether a task
+/// was claimed and is done with: then there may be more to do at once.
 async fn fill(parts: &BoardParts, grant: Grant) -> bool {
     for ReadyTask { task, .. } in claimable(parts).await {
         if !parts.may_claim() {
             return false;
         }
         match claim(parts, &task, &grant).await {
-            Attempted::Lost => {}
+            Attempted::Not => {}
             Attempted::Failed => return false,
-            Attempted::Claimed(intent, run) => {
-                assign(parts, &intent, &run, grant).await;
-                return true;
-            }
+            Attempted::Claimed(intent, run) => return assign(parts, &intent, &run, grant).await,
         }
     }
     false
 }
 
 enum Attempted {
-    /// Somebody else has the task; the next one may be had.
-    Lost,
-    /// Something is wrong, and is in the ledger.
+    /// Somebody else has the task, or it cannot be claimed, which is in the ledger; the next one may be had.
+    Not,
+    /// Something is wrong with the board or the store, and is in the ledger.
     Failed,
     /// It is ours.
     Claimed(Box<Held>, RunRef),
@@ -316,11 +314,13 @@ async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
             })
             .await
         {
-            Ok(_) => Attempted::Lost,
+            Ok(_) => Attempted::Not,
             // The Reconciler finds that the board has no such claim.
             Err(_) => Attempted::Failed,
         },
-        Err(_) => Attempted::Failed,
+        Err(error) if error.is_of_the_board() => Attempted::Failed,
+        // The Reconciler finds out whether this one was claimed.
+        Err(_) => Attempted::Not,
     }
 }
 
@@ -339,27 +339,32 @@ fn hold(parts: &BoardParts, task: &TaskId, grant: &Grant, anchor: Anchor) -> Hel
     }
 }
 
-/// The third durable step: the assignment. A task that no worker can ever be offered is parked, its exact run only.
-async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) {
+/// The third durable step: the assignment. A task that no worker can ever be offered is parked, its exact run only. Tells
+/// whether either took place; else the claim is resolved by the next pass.
+async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) -> bool {
     let scope = parts.scope(run.task.as_str());
     parts.faults.pass(FaultPoint::RunClaimed);
     match prepare(parts, run, &scope).await {
         Ok(Prepared::Payload(payload)) => match add(parts, &held.intent, run, payload, grant).await
         {
-            Ok(Adopted::Added | Adopted::Known) => parts.ledger.clear(&scope, "assign"),
+            Ok(Adopted::Added | Adopted::Known) => {
+                parts.ledger.clear(&scope, "assign");
+                true
+            }
             Err(error) => {
                 parts
                     .ledger
-                    .defer(scope, "assign", error.to_string(), parts.clock.now(), None)
+                    .defer(scope, "assign", error.to_string(), parts.clock.now(), None);
+                false
             }
         },
         Ok(Prepared::Unable(why)) => park(parts, held, run, why).await,
-        // In the ledger already; the claim is resolved by the next pass.
-        Err(_) => {}
+        // In the ledger already.
+        Err(_) => false,
     }
 }
 
-async fn park(parts: &BoardParts, held: &Held, run: &RunRef, why: String) {
+async fn park(parts: &BoardParts, held: &Held, run: &RunRef, why: String) -> bool {
     let scope = parts.scope(run.task.as_str());
     let (exact, lock) = (run.clone(), held.intent.lock.clone());
     let visit = move |board: &mut dyn Board, now| {
@@ -369,16 +374,15 @@ async fn park(parts: &BoardParts, held: &Held, run: &RunRef, why: String) {
         };
         board.end(&exact, &lock, &ending, now)
     };
-    if parts.visit(&scope, "park", visit).await.is_ok() {
-        // Parked, or no longer ours; if the intent stays, the Reconciler finds out the same.
-        if let Err(error) = parts
-            .store
-            .call(DropIntent {
-                lock: held.intent.lock.clone(),
-            })
-            .await
-        {
-            log::debug!("scope={scope} intent kept: {error}");
-        }
+    if parts.visit(&scope, "park", visit).await.is_err() {
+        return false;
     }
+    // Parked, or no longer ours; if the intent stays, the Reconciler finds out the same.
+    let dropped = parts.store.call(DropIntent {
+        lock: held.intent.lock.clone(),
+    });
+    if let Err(error) = dropped.await {
+        log::debug!("scope={scope} intent kept: {error}");
+    }
+    true
 }
