@@ -4,10 +4,14 @@
 //! that is current: it is added to any unoccupied slot, or given back. That release is the only write on a board that a
 //! fault of the coordinator may cause.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
 use super::Pass;
 use super::settle::{Claim, Seen, end_on_board};
 use crate::actors::adopt::{Adopted, Prepared, prepare};
-use crate::actors::board_thread::VisitError;
+use crate::actors::board_thread::{VisitError, panic_text};
 use crate::actors::events::PoolEvent;
 use crate::actors::roster::TakeAny;
 use crate::board::{Board, BoardError, Ending};
@@ -39,24 +43,38 @@ impl Pass<'_> {
             Err(error) => {
                 return self.put_off(
                     self.parts.slug.as_str(),
-                    "read the store",
+                    "read the intents",
                     error.to_string(),
                 );
             }
         };
+        self.parts
+            .ledger
+            .clear(self.parts.slug.as_str(), "read the intents");
         let mut present = Vec::new();
         for intent in intents {
             match intent {
                 Ok(intent) => {
                     present.push(intent.lock.as_str().to_owned());
-                    if !self.board_is_down && self.is_left(&intent).await {
-                        self.resolve(&intent).await;
-                    }
+                    self.guarded_intent(&intent).await;
                 }
                 Err(illegal) => self.put_off(&illegal.run, "read the intent", illegal.to_string()),
             }
         }
         self.memory.intents.retain(|lock, _| present.contains(lock));
+    }
+
+    /// One intent, alone: whatever happens in it ends here.
+    async fn guarded_intent(&mut self, intent: &Intent) {
+        let work = async {
+            if !self.board_is_down && self.is_left(intent).await {
+                self.resolve(intent).await;
+            }
+        };
+        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+            let scope = self.parts.scope(intent.task.as_str());
+            self.put_off(&scope, "internal error", panic_text(panic.as_ref()));
+        }
     }
 
     /// Whether no Dispatcher will carry it out any more. One may have done so since the intents were read; its hold ends

@@ -1,8 +1,8 @@
 //! One pass over a board: settle results, drain released slots, enforce limits, extend claims, resolve intents.
 //!
 //! A pass takes no input: it reads what is not settled from the store and goes through it in that order. Every step is
-//! idempotent, so a pass that was cut off anywhere is simply followed by the next one. Each row stands alone: an error or
-//! a panic puts that row off, and the next row is served. A board that does not answer is asked once in a pass; the rows
+//! idempotent, so a pass that was cut off anywhere is simply followed by the next one. Each row and each intent stands
+//! alone: an error or a panic puts it off, and the next one is served. A board that does not answer is asked once in a pass; the rows
 //! behind that get only what needs no board.
 //!
 //! The life of a run, with the durable steps between which a crash may fall:
