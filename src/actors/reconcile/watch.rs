@@ -121,8 +121,10 @@ impl Pass<'_> {
                 })
                 .await;
         }
-        if let Err(error) = noted {
-            self.put_off(&key.to_string(), "note the extension", error.to_string());
+        let scope = key.to_string();
+        match noted {
+            Ok(_) => self.parts.ledger.clear(&scope, "note the extension"),
+            Err(error) => self.put_off(&scope, "note the extension", error.to_string()),
         }
     }
 
