@@ -118,12 +118,13 @@ impl Shared {
         }
     }
 
-    fn report(&self, status: StoreStatus) {
+    /// Tells how the store fares; returns whether that is news.
+    fn report(&self, status: StoreStatus) -> bool {
         self.status.send_if_modified(|known| {
             let changed = *known != status;
             *known = status;
             changed
-        });
+        })
     }
 }
 
@@ -263,14 +264,23 @@ impl StoreActor {
         let Some(store) = &mut self.store else {
             return;
         };
-        let status = match store.commit_group(group, now) {
-            Ok(()) => StoreStatus::Ready,
-            Err(error) => {
-                log::error!("a group was not committed: {error}");
-                StoreStatus::Failing(error)
+        match store.commit_group(group, now) {
+            Ok(()) => {
+                if self.presence.shared.report(StoreStatus::Ready) {
+                    log::info!("groups are committed again");
+                }
             }
-        };
-        self.presence.shared.report(status);
+            // Said once, however many groups fail in the same way.
+            Err(error) => {
+                if self
+                    .presence
+                    .shared
+                    .report(StoreStatus::Failing(error.clone()))
+                {
+                    log::error!("a group was not committed: {error}");
+                }
+            }
+        }
     }
 
     /// Collects one slice after a while, and so on for as long as the actor lives.
