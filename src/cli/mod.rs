@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 use crate::config::{Config, Environment};
+use crate::protocol::MAX_SLOTS;
 
 use failure::Failure;
 use output::{complain, say};
@@ -68,7 +69,7 @@ enum Command {
 }
 
 /// The last ordinal that a pool of any number of slots can have.
-const LAST_ORDINAL: i64 = 9_999;
+const LAST_ORDINAL: i64 = MAX_SLOTS as i64 - 1;
 
 /// The option of every command that reads the configuration.
 #[derive(Debug, Args)]

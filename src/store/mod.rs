@@ -40,6 +40,9 @@ pub use read::Reader;
 pub use records::{ClaimEntry, Intent, NewClaim, Record, Texts};
 pub use tx::Tx;
 
+/// Name of the store's file in the pool's state directory.
+pub const STORE_FILE: &str = "assignments.db";
+
 /// The one connection that writes.
 #[derive(Debug)]
 pub struct Store {

@@ -24,9 +24,7 @@ use crate::actors::supervise::{Keeper, Link};
 use crate::board::BoardHost;
 use crate::clock::SharedClock;
 use crate::domain::Ordinal;
-
-/// Name of the store's file in the state directory.
-const STORE_FILE: &str = "assignments.db";
+use crate::store::STORE_FILE;
 
 impl Pool {
     /// Starts a pool on the given paths, with the given time and boards. It needs a running actix system.

@@ -8,8 +8,7 @@ use rusqlite::{OptionalExtension, Row};
 use super::connection::Visit;
 use super::{row, text};
 use crate::board::{BoardError, mark};
-use crate::domain::Anchor;
-use crate::domain::{ClaimLock, EndedRun, Fate, Landing, Outcome};
+use crate::domain::{Anchor, ClaimLock, EndedRun, Fate, Landing, Outcome};
 
 /// What a board shows of a task and one of its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
