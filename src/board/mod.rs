@@ -16,7 +16,7 @@ use crate::domain::{
 };
 use crate::protocol::{BlockKind, Json};
 
-/// Why a visit to a board failed. Nothing was written.
+/// Why a visit to a board failed. Nothing was written, unless the method says otherwise: then the run's fate tells.
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
     /// The board is not where it was.
@@ -56,7 +56,7 @@ pub struct ReadyTask {
 /// A task of the pool's lanes that may not be taken, and why. It is left alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The task, as it stands in the row.
+    /// The task, as it stands in the row, cut to 128 characters.
     pub task: String,
     /// Why it is left alone, for people.
     pub why: String,
