@@ -248,8 +248,6 @@ fn files_say_what_they_are_and_leave_nothing_undone() {
     let mut breaches = Breaches::default();
     // Put together here, so that this file may be looked at too.
     let marks = [
-        concat!("#[", "allow"),
-        concat!("#![", "allow"),
         concat!("TO", "DO"),
         concat!("FIX", "ME"),
         concat!("XX", "X"),
@@ -260,6 +258,11 @@ fn files_say_what_they_are_and_leave_nothing_undone() {
     for source in rust_files("src").into_iter().chain(rust_files("tests")) {
         if !source.text.starts_with("//! ") {
             breaches.add(&source.path, 1, "does not begin by saying what it is");
+        }
+        // A module that several test binaries share cannot tell which of them leaves a part of it unused.
+        let silenced = source.path.starts_with("src/") && source.text.contains("[allow(");
+        if silenced {
+            breaches.add(&source.path, 1, "allows a lint, where it could expect it");
         }
         for (index, line) in source.text.lines().enumerate() {
             if let Some(mark) = marks.iter().find(|mark| line.contains(*mark)) {

@@ -1,6 +1,6 @@
 //! A pool on real files with a clock that the test moves, and workers that speak its protocol.
 
-#![expect(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
