@@ -2,6 +2,11 @@
 //!
 //! Each rule reads the sources as text, gathers everything that breaks it, and tells all of it at once, by file and line.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot read the sources has failed"
+)]
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
