@@ -109,7 +109,7 @@ impl Dispatcher {
             // The next look, at the latest after the interval, tells it again.
             log::debug!("board={} roster not told: {error}", self.parts.slug);
         }
-        // Whoever hears of the look may rely on the Roster having been told.
+        // Said last: whoever waits for it may rely on the Roster having heard.
         self.parts.events.emit(PoolEvent::Listed {
             board: self.parts.slug.clone(),
             ready,

@@ -7,10 +7,20 @@ use serde_json::Value;
 use super::site::{Row, Site};
 
 /// Lines by which a worker tells that its coordinator was away: its connection was refused, or broke with the process.
-const AWAY: [&str; 3] = [
+const AWAY: [&str; 4] = [
+    "BrokenPipeError: ",
     "ConnectionRefusedError: ",
     "ConnectionResetError: ",
     "RemoteDisconnected: ",
+];
+
+/// The events that end a run; its outcome has the same name.
+const ENDS: [&str; 5] = [
+    "completed",
+    "blocked",
+    "crashed",
+    "rate_limited",
+    "reclaimed",
 ];
 
 /// A board as Hermes dumps it.
@@ -54,22 +64,23 @@ impl Dump {
             .expect("the task has such an event")
     }
 
+    /// The outcomes of a task's runs, in order.
+    pub(crate) fn outcomes(&self, task: &str) -> Vec<&str> {
+        let runs = self.rows("task_runs").iter();
+        runs.filter(|run| run["task_id"] == task)
+            .map(|run| run["outcome"].as_str().unwrap_or_default())
+            .collect()
+    }
+
     /// Every task is done, by exactly one of its runs, and after its parents.
     pub(crate) fn assert_all_done_once(&self) {
+        self.assert_each_run_ended_once();
         for task in self.rows("tasks") {
             assert_eq!(task["status"], "done", "{}: {task}", self.slug);
             assert_eq!(task["claim_lock"], Value::Null, "{}: {task}", self.slug);
-            let runs = self.rows("task_runs").iter();
-            let completed = runs
-                .filter(|run| run["task_id"] == task["id"] && run["outcome"] == "completed")
-                .count();
-            assert_eq!(completed, 1, "{}: {task}", self.slug);
-        }
-        for run in self.rows("task_runs") {
-            let wanted = usize::from(run["outcome"] == "completed");
-            assert_eq!(self.events("claimed", run).count(), 1, "{run}");
-            assert_eq!(self.events("completed", run).count(), wanted, "{run}");
-            assert_ne!(run["ended_at"], Value::Null, "{run}");
+            let outcomes = self.outcomes(task["id"].as_str().unwrap_or_default());
+            let completed = outcomes.iter().filter(|outcome| **outcome == "completed");
+            assert_eq!(completed.count(), 1, "{}: {task}", self.slug);
         }
         for link in self.rows("task_links") {
             let parent = self.only_event("completed", &link["parent_id"]);
@@ -83,6 +94,21 @@ impl Dump {
                 "{}: {link}",
                 self.slug
             );
+        }
+    }
+
+    /// Every run was claimed once and has one end, and no end of another kind.
+    pub(crate) fn assert_each_run_ended_once(&self) {
+        for run in self.rows("task_runs") {
+            assert_ne!(run["ended_at"], Value::Null, "{}: {run}", self.slug);
+            assert_eq!(self.events("claimed", run).count(), 1, "{run}");
+            let mut ends = 0;
+            for kind in ENDS {
+                let events = self.events(kind, run).count();
+                assert!(events == 0 || run["outcome"] == kind, "{kind}: {run}");
+                ends += events;
+            }
+            assert_eq!(ends, 1, "{}: {run}", self.slug);
         }
     }
 }
@@ -136,35 +162,37 @@ fn assert_one_at_a_time(rows: &[Row]) {
 /// A worker noticed no more of its coordinator's deaths than that nobody answered; what it was told is accepted stands on
 /// the board.
 pub(crate) fn assert_undisturbed(said: &[String], boards: &[Dump]) {
-    for line in said {
-        let line = line
-            .strip_prefix("hermes-pool-client: ")
-            .unwrap_or_else(|| panic!("{line}: no line of the client: {said:#?}"));
-        let line = line.strip_prefix("heartbeat: ").unwrap_or(line);
-        if line.starts_with("begun: ") || AWAY.iter().any(|away| line.starts_with(away)) {
-            continue;
-        }
-        let accepted = line
-            .strip_suffix(": completed")
-            .or_else(|| line.strip_suffix(": blocked"))
-            .or_else(|| line.strip_suffix(": failed"));
-        let Some(name) = accepted else {
-            panic!("{line}: {said:#?}");
-        };
+    for (number, line) in said.iter().enumerate() {
         assert!(
-            stands_on_its_board(name, line, boards),
-            "{line} is not on its board"
+            is_undisturbed(line, boards),
+            "after {:#?}: {line}",
+            &said[number.saturating_sub(5)..number]
         );
     }
 }
 
-/// Whether the run of a line such as `lab/t_1 run 7 attempt 1: completed` has that outcome on its board.
-fn stands_on_its_board(name: &str, line: &str, boards: &[Dump]) -> bool {
+/// Whether a line tells of nothing but work, and a coordinator that is away.
+fn is_undisturbed(line: &str, boards: &[Dump]) -> bool {
+    let Some(line) = line.strip_prefix("hermes-pool-client: ") else {
+        return false;
+    };
+    let line = line.strip_prefix("heartbeat: ").unwrap_or(line);
+    if line.starts_with("begun: ") || AWAY.iter().any(|away| line.starts_with(away)) {
+        return true;
+    }
+    let ended = line.rsplit_once(": ");
+    ended.is_some_and(|(name, outcome)| stands_on_its_board(name, outcome, boards))
+}
+
+/// Whether a run, named as in `lab/t_1 run 7 attempt 1`, has this outcome on its board.
+fn stands_on_its_board(name: &str, outcome: &str, boards: &[Dump]) -> bool {
     let mut words = name.split([' ', '/']);
     let (slug, task) = (words.next(), words.next());
     let run = words.nth(1).and_then(|run| run.parse::<i64>().ok());
-    let outcome = match line.rsplit(' ').next() {
-        Some("failed") => Some("crashed"),
+    // Hermes' own word for it.
+    let outcome = match outcome {
+        "failed" => "crashed",
+        "released" => "reclaimed",
         other => other,
     };
     boards
@@ -174,6 +202,6 @@ fn stands_on_its_board(name: &str, line: &str, boards: &[Dump]) -> bool {
         .any(|row| {
             row["id"].as_i64() == run
                 && row["task_id"].as_str() == task
-                && row["outcome"].as_str() == outcome
+                && row["outcome"] == outcome
         })
 }

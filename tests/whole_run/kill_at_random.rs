@@ -17,22 +17,24 @@ const BOARDS: [&str; 3] = ["one", "two", "three"];
 const WORKERS: u16 = 3;
 /// Tasks that each board gets for each life of the coordinator, so that there is always something to do.
 const TASKS: usize = 4;
+/// Deaths in a row; then a coordinator finishes what there is in peace.
+const DEATHS: usize = 5;
 /// How long a coordinator lives, at most, after its first offer.
 const LIFE_MILLIS: u64 = 60;
 const SEED_VARIABLE: &str = "HERMES_POOL_TEST_SEED";
 
 #[test]
 fn a_coordinator_killed_at_any_time_loses_nothing_and_does_nothing_twice() {
-    die_at_random(5);
+    die_at_random(1);
 }
 
 #[test]
 #[ignore = "takes minutes: two hundred deaths"]
 fn a_coordinator_killed_two_hundred_times_loses_nothing_and_does_nothing_twice() {
-    die_at_random(200);
+    die_at_random(200 / DEATHS);
 }
 
-fn die_at_random(deaths: usize) {
+fn die_at_random(rounds: usize) {
     let home = tempfile::tempdir().unwrap();
     let Some(mut oracle) = Oracle::start(home.path()) else {
         return;
@@ -50,17 +52,19 @@ fn die_at_random(deaths: usize) {
     let workers: Vec<Process> = (0..WORKERS)
         .map(|ordinal| site.worker(ordinal, &address))
         .collect();
-    for _ in 0..deaths {
-        add_tasks(&mut oracle);
+    for round in 1..=rounds {
+        for _ in 0..DEATHS {
+            add_tasks(&mut oracle);
+            let mut coordinator = site.serve("");
+            coordinator.hear("event=offered");
+            // Not to wait for anything: the moment of death is meant to be any.
+            std::thread::sleep(Duration::from_millis(random.u64(0..LIFE_MILLIS)));
+            coordinator.kill();
+        }
         let mut coordinator = site.serve("");
-        coordinator.hear("event=offered");
-        // Not to wait for anything: the moment of death is meant to be any.
-        std::thread::sleep(Duration::from_millis(random.u64(0..LIFE_MILLIS)));
-        coordinator.kill();
+        coordinator.until(|| site.has_finalized(round * DEATHS * TASKS * BOARDS.len()));
+        coordinator.stop();
     }
-    let mut coordinator = site.serve("");
-    coordinator.until(|| site.has_finalized(deaths * TASKS * BOARDS.len()));
-    coordinator.stop();
     let said: Vec<Vec<String>> = workers.into_iter().map(Process::kill).collect();
     let mut dumps = oracle.dump();
     let boards = BOARDS.map(|slug| Dump::new(slug, dumps[slug].take()));
@@ -68,7 +72,7 @@ fn die_at_random(deaths: usize) {
         board.assert_all_done_once();
     }
     let given_back = assert_settled(&site, &boards);
-    eprintln!("{deaths} deaths, {given_back} runs given back");
+    eprintln!("{} deaths, {given_back} runs given back", rounds * DEATHS);
     for said in said {
         assert_undisturbed(&said, &boards);
     }

@@ -128,10 +128,15 @@ impl Site {
             .unwrap()
     }
 
-    /// Whether so many runs were recorded as ended, and no claim is under way.
+    /// Whether so many runs were recorded, and all of them as ended.
     pub(crate) fn has_finalized(&self, runs: usize) -> bool {
-        let rows = self.rows();
-        rows.len() == runs && rows.iter().all(|row| row.state == "finalized")
+        let query = "SELECT count(*),coalesce(sum(state='finalized'),0) FROM assignments";
+        let counts = self.store().and_then(|store| {
+            // There may be no tables yet.
+            let count = store.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)));
+            count.ok()
+        });
+        counts == i64::try_from(runs).ok().map(|runs| (runs, runs))
     }
 
     /// Claims that were about to be made.

@@ -6,7 +6,7 @@ use super::boards::{self, runs_end};
 use super::invariants::{Dump, assert_settled, assert_undisturbed};
 use super::oracle::Oracle;
 use super::process::Process;
-use super::replay::replay;
+use super::replay::{CRASH, replay};
 use super::site::{Site, workers_address};
 
 const BOARD: &str = "lab";
@@ -42,10 +42,10 @@ fn prepare(oracle: &mut Oracle) -> Tasks {
     boards::create(oracle, BOARD);
     let mut add = |title: &str, more: Value| boards::add(oracle, BOARD, title, more);
     let done = |summary: &str, result: &str| {
-        runs_end(
-            json!([{"outcome": "completed", "summary": summary, "result": result,
-                         "metadata": {"files": ["größe.md"], "n": 1}}]),
-        )
+        runs_end(&[json!({
+            "outcome": "completed", "summary": summary, "result": result,
+            "metadata": {"files": ["größe.md"], "n": 1},
+        })])
     };
     let parents = [
         add(
@@ -63,15 +63,12 @@ fn prepare(oracle: &mut Oracle) -> Tasks {
         json!({"parents": [child], "assignee": "claude-cli"}),
     );
     let limited = add("limited in time", json!({"max_runtime_seconds": 600}));
-    let asks = add(
-        "asks a question",
-        json!({"body": runs_end(json!([{"outcome": "blocked", "block_kind": "needs_input", "reason": "which colour?"}]))}),
-    );
-    let fails_once = add(
-        "fails once",
-        json!({"body": runs_end(json!([{"outcome": "failed", "reason": super::replay::CRASH},
-                                       {"outcome": "completed", "summary": "at the second try"}]))}),
-    );
+    let asks =
+        json!({"outcome": "blocked", "block_kind": "needs_input", "reason": "which colour?"});
+    let asks = add("asks a question", json!({"body": runs_end(&[asks])}));
+    let crash = json!({"outcome": "failed", "reason": CRASH});
+    let recovery = json!({"outcome": "completed", "summary": "at the second try"});
+    let fails_once = add("fails once", json!({"body": runs_end(&[crash, recovery])}));
     let queue = [30, 20, 10, 0]
         .iter()
         .map(|priority| {

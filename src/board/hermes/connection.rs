@@ -97,6 +97,8 @@ impl BoardFile {
             FileIdentity::of(path).err().unwrap_or_else(|| error.into())
         })?;
         sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        // Plans do not depend on bound values: otherwise each execution would prepare its statement anew.
+        sql.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if FileIdentity::of(path)? != identity {
             return Err(BoardError::Replaced);
         }
