@@ -30,6 +30,8 @@ use crate::store::operations::{DropIntent, RecordIntent};
 
 /// Tasks that are looked at for one slot.
 const LOOK_AHEAD: usize = 64;
+/// The claim itself, as the ledger names it; tasks that are left alone stand there as `claim`.
+const MAKE_CLAIM: &str = "make the claim";
 /// Hints that may wait; each says the same.
 const MAILBOX_LIMIT: usize = 64;
 
@@ -94,7 +96,7 @@ impl Dispatcher {
     ) {
         self.looking = false;
         if ready == 0 {
-            self.parts.nothing_left_of(&["claim", "park"]);
+            self.parts.nothing_left_of(&[MAKE_CLAIM, "park"]);
         }
         let told = if ready > 0 {
             let dispatcher = ctx.address().recipient();
@@ -221,6 +223,13 @@ async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
             .iter()
             .any(|refusal| parts.scope(&refusal.task) == scope)
     });
+    parts
+        .ledger
+        .retain(parts.slug.as_str(), MAKE_CLAIM, |scope| {
+            ready
+                .iter()
+                .any(|ready| parts.scope(ready.task.as_str()) == scope)
+        });
     for refusal in refused {
         let next_try = refusal.until.map(crate::domain::Timestamp::from);
         parts.ledger.defer(
@@ -272,7 +281,9 @@ struct Held {
 async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
     let scope = parts.scope(task.as_str());
     let Ok(anchor) = parts
-        .visit(&scope, "claim", |board, _| board.anchor())
+        .visit(parts.slug.as_str(), "look for work", |board, _| {
+            board.anchor()
+        })
         .await
     else {
         return Attempted::Failed;
@@ -299,7 +310,7 @@ async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
     let (wanted, lock) = (task.clone(), held.intent.lock.clone());
     let visit =
         move |board: &mut dyn Board, now| board.claim(&wanted, &lock, CLAIM_TTL_SECONDS, now);
-    match parts.visit(&scope, "claim", visit).await {
+    match parts.visit(&scope, MAKE_CLAIM, visit).await {
         Ok(Some(Claimed { run, .. })) => Attempted::Claimed(
             Box::new(held),
             RunRef {
