@@ -1,4 +1,4 @@
-//! Time, handed in. Nothing else in the crate reads a clock.
+//! Time, handed in. Nothing else in the crate reads the wall clock.
 //!
 //! [`SystemClock`] is the real one. [`ManualClock`] stands still until it is moved, and wakes whoever waits for a time
 //! that was reached; tests use it in place of sleeping, across any number of threads.
