@@ -141,6 +141,17 @@ fn misread(error: &clap::Error) -> ExitCode {
 
 /// What clap says in paragraphs, in one line: what is wrong and how to find out what is right.
 fn usage_error(error: &clap::Error, arguments: impl Iterator<Item = OsString>) -> String {
+    let (command, names) = named_command(arguments);
+    if error.kind() == ErrorKind::MissingSubcommand {
+        let shown = command
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set());
+        let shown: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        return format!(
+            "{names} needs a command: {}; see {names} --help",
+            shown.join(", ")
+        );
+    }
     let text = error.render().to_string();
     let told: Vec<String> = text
         .split("\n\n")
@@ -151,11 +162,11 @@ fn usage_error(error: &clap::Error, arguments: impl Iterator<Item = OsString>) -
         .collect();
     let told = told.join("; ");
     let told = told.strip_prefix("error: ").unwrap_or(&told);
-    format!("{told}; see {} --help", named_command(arguments))
+    format!("{told}; see {names} --help")
 }
 
-/// The command that the arguments name, with the program's name before it.
-fn named_command(arguments: impl Iterator<Item = OsString>) -> String {
+/// The command that the arguments name, and its name with the program's before it.
+fn named_command(arguments: impl Iterator<Item = OsString>) -> (clap::Command, String) {
     let mut command = Arguments::command();
     let mut names = command.get_name().to_owned();
     for argument in arguments.skip(1) {
@@ -166,7 +177,7 @@ fn named_command(arguments: impl Iterator<Item = OsString>) -> String {
         names.push_str(named.get_name());
         command = named;
     }
-    names
+    (command, names)
 }
 
 #[cfg(test)]
@@ -190,6 +201,11 @@ mod tests {
                 &["hermes-pool", "key", "derive", "--ordinal", "10000"],
                 "invalid value '10000' for '--ordinal <N>': 10000 is not in 0..=9999; \
                  see hermes-pool key derive --help",
+            ),
+            (
+                &["hermes-pool"],
+                "hermes-pool needs a command: serve, key, board, status, check, worker, demo; \
+                 see hermes-pool --help",
             ),
             (
                 &["hermes-pool", "stats"],

@@ -20,6 +20,7 @@ mod error;
 mod group;
 mod open;
 pub mod operations;
+mod place;
 mod read;
 mod records;
 pub mod reference;
@@ -32,6 +33,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use crate::domain::Fence;
+
+use place::Place;
 
 pub use error::{AddRefusal, FileProblem, Refusal, StoreError};
 pub use group::Job;
@@ -48,6 +51,7 @@ pub const STORE_FILE: &str = "assignments.db";
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    place: Place,
     fence: Fence,
 }
 
@@ -62,6 +66,7 @@ impl Store {
         Ok(Self {
             connection,
             path: path.to_owned(),
+            place: Place::of(path)?,
             fence,
         })
     }

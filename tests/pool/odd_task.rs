@@ -5,9 +5,11 @@ use std::sync::Arc;
 use hermes_pool::actors::{Pool, PoolEvent};
 use hermes_pool::board::hermes::HermesBoards;
 use hermes_pool::board::{
-    Board, BoardError, BoardHost, Brief, Claimed, Ended, Ending, Found, Listing,
+    Board, BoardError, BoardHost, Brief, Claimed, Ended, Ending, Found, Listing, PoolClaim,
 };
-use hermes_pool::domain::{Anchor, BoardSlug, ClaimLock, Fate, Lane, RunId, RunRef, TaskId};
+use hermes_pool::domain::{
+    Anchor, BoardSlug, ClaimLock, Fate, Lane, PoolId, RunId, RunRef, TaskId,
+};
 
 use crate::support::{PATIENCE, Stage};
 
@@ -68,6 +70,10 @@ impl Board for OddBoard {
 
     fn anchor(&mut self) -> Answer<Anchor> {
         self.board.anchor()
+    }
+
+    fn pool_claims(&mut self, pool: &PoolId) -> Answer<Vec<PoolClaim>> {
+        self.board.pool_claims(pool)
     }
 
     fn claimed_run(&mut self, task: &TaskId, lock: &ClaimLock) -> Answer<Option<RunId>> {

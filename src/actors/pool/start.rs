@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use actix::Arbiter;
 use tokio::sync::watch;
 
-use super::upkeep::{keep_store, reload_key, serve_boards};
+use super::upkeep::{keep_store, look_at_key, serve_boards};
 use super::{Arbiters, Pool, PoolError, PoolSettings, Shared};
 use crate::actors::boards::{BoardDirectory, BoardTemplate};
 use crate::actors::events::Events;
@@ -88,7 +88,10 @@ impl Pool {
             pool.serve_slot(Ordinal(ordinal));
         }
         pool.shared.arbiters.control.spawn(keep_store(pool.clone()));
-        pool.shared.arbiters.control.spawn(reload_key(pool.clone()));
+        pool.shared
+            .arbiters
+            .control
+            .spawn(look_at_key(pool.clone()));
         pool.shared
             .arbiters
             .control

@@ -16,6 +16,9 @@ use crate::board::BoardHost;
 use crate::domain::Fence;
 use crate::store::operations::Live;
 
+/// How often the key's file is looked at.
+const KEY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Builds the StoreActor anew whenever it is down.
 pub(super) async fn keep_store(pool: Pool) {
     let mut status = pool.shared.store.watch();
@@ -57,13 +60,13 @@ async fn follow(
     status.wait_for(wanted).await.ok().map(|_| ())
 }
 
-/// Reads the key as soon as its file can be read.
-pub(super) async fn reload_key(pool: Pool) {
-    while pool.shared.keys.problem().is_some() {
-        pool.shared.clock.wait_for(Duration::from_secs(1)).await;
+/// Looks at the key's file for as long as the pool lives.
+pub(super) async fn look_at_key(pool: Pool) {
+    loop {
+        pool.shared.clock.wait_for(KEY_INTERVAL).await;
         let keys = pool.shared.keys.clone();
-        // A panic while reading leaves the key unknown, and the next try comes.
-        let _ = tokio::task::spawn_blocking(move || keys.reload()).await;
+        // A panic while looking leaves what was known, and the next look comes.
+        let _ = tokio::task::spawn_blocking(move || keys.look()).await;
     }
 }
 

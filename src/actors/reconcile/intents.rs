@@ -20,6 +20,19 @@ use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, IsIntended};
 
+/// Work that is put off between the claim and its assignment, as the ledger names it.
+const AFTER_THE_CLAIM: [&str; 9] = [
+    "note the intent",
+    "read the task",
+    "assign",
+    "park",
+    "resolve the claim",
+    "give the claim back",
+    "find its board",
+    "drop the intent",
+    "internal error",
+];
+
 /// What a board shows of an intent.
 enum Found {
     /// It was never claimed, or the run is over.
@@ -103,8 +116,9 @@ impl Pass<'_> {
         match self.parts.visit(&scope, "resolve the claim", visit).await {
             Ok(Found::Nothing) => self.drop_intent(intent).await,
             Ok(Found::Run(run)) => self.take_over(intent, run).await,
-            Ok(Found::Suspect(why)) | Err(VisitError::Board(BoardError::Gone(why))) => {
-                self.intent_sighted(intent, why).await;
+            Ok(Found::Suspect(why)) => self.intent_sighted(intent, why).await,
+            Err(error @ VisitError::Board(BoardError::Gone(_))) => {
+                self.intent_sighted(intent, error.to_string()).await;
             }
             Err(error) => self.visit_failed(&error),
         }
@@ -211,11 +225,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Nothing is left of the claim, nor of what went wrong with it.
+    /// Nothing is left of the claim, nor of what went wrong with it once it was made. What keeps the task from being
+    /// claimed at all goes on.
     fn resolved(&mut self, intent: &Intent) {
         self.report.intents += 1;
         let scope = self.parts.scope(intent.task.as_str());
-        self.parts.ledger.clear_all(&scope);
+        for what in AFTER_THE_CLAIM {
+            self.parts.ledger.clear(&scope, what);
+        }
         self.parts
             .events
             .emit(PoolEvent::IntentResolved(self.parts.slug.clone()));

@@ -22,6 +22,7 @@ mod intents;
 mod memory;
 mod record;
 mod settle;
+mod strangers;
 mod watch;
 
 use std::panic::AssertUnwindSafe;
@@ -56,6 +57,8 @@ pub(super) struct Pass<'a> {
     report: PassReport,
     /// The board did not answer: the rest of the pass does without it.
     board_is_down: bool,
+    /// The board was not found, or another one in its place.
+    board_is_missing: bool,
 }
 
 /// What a pass visits its board for, as the ledger names it.
@@ -65,6 +68,7 @@ const VISITS: &[&str] = &[
     "resolve the claim",
     "give the claim back",
     "read the task",
+    "look for claims",
 ];
 
 #[derive(Clone, Copy)]
@@ -81,10 +85,12 @@ pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassRepo
         memory,
         report: PassReport::default(),
         board_is_down: false,
+        board_is_missing: false,
     };
     pass.rows().await;
     pass.intents().await;
-    if !pass.board_is_down {
+    pass.strangers().await;
+    if !pass.board_is_down && !pass.board_is_missing {
         parts.nothing_left_of(VISITS);
     }
     let report = pass.report;
