@@ -192,12 +192,22 @@ async fn list(parts: &BoardParts) -> Vec<ReadyTask> {
 
 async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
     let (slug, now) = (parts.slug.clone(), parts.clock.now());
-    let held_back = match parts
+    let known = parts
         .readers
-        .read(move |reader| reader.held_back(&slug, now))
-        .await
-    {
-        Ok(tasks) => tasks,
+        .read(move |reader| Ok((reader.held_back(&slug, now)?, reader.intents(&slug)?)))
+        .await;
+    let held_back = match known {
+        // A claim that could not be turned into an assignment is resolved before the next one is made: otherwise a fault
+        // of the store would claim the whole board, one task after the other.
+        Ok((_, intents))
+            if intents
+                .iter()
+                .flatten()
+                .any(|intent| !parts.held.is_held(&intent.lock)) =>
+        {
+            return Vec::new();
+        }
+        Ok((tasks, _)) => tasks,
         Err(error) => {
             parts.ledger.defer(
                 parts.slug.as_str(),

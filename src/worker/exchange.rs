@@ -52,8 +52,13 @@ pub(super) enum Untrusted {
     Payload(#[from] PayloadError),
 }
 
+/// A name for a new message.
+pub(super) fn new_delivery_id() -> String {
+    Uuid::new_v4().to_string()
+}
+
 impl Request {
-    /// Signs a request. `now` is in seconds since the epoch.
+    /// Signs a request. `now` is in seconds since the epoch; a request that repeats another has its `delivery_id`.
     ///
     /// # Errors
     /// [`ProtocolError::ExceedsWireLimit`] if the message does not fit, and those of encoding its payload.
@@ -63,8 +68,8 @@ impl Request {
         binding: Binding,
         payload: &Json,
         now: i64,
+        delivery_id: String,
     ) -> Result<Self, ProtocolError> {
-        let delivery_id = Uuid::new_v4().to_string();
         let lifetime = DEFAULT_ENVELOPE_LIFETIME_SECONDS;
         let delivery = Some(delivery_id.as_str());
         let body = sign_envelope(key, kind, &binding, payload, now, lifetime, delivery)?;
@@ -146,7 +151,8 @@ mod tests {
         fn new(kind: Kind, binding: Binding) -> Self {
             let key = generate_key().unwrap();
             let empty = Json::Object(crate::protocol::Object::new());
-            let request = Request::sign(&key, kind, binding, &empty, NOW).unwrap();
+            let request =
+                Request::sign(&key, kind, binding, &empty, NOW, new_delivery_id()).unwrap();
             Self { key, request }
         }
 
@@ -238,7 +244,14 @@ mod tests {
         let key = generate_key().unwrap();
         let sign = |size: usize| {
             let payload = Json::object([("reason", Json::from("x".repeat(size)))]);
-            Request::sign(&key, Kind::Result, binding(0, 1), &payload, NOW)
+            Request::sign(
+                &key,
+                Kind::Result,
+                binding(0, 1),
+                &payload,
+                NOW,
+                new_delivery_id(),
+            )
         };
         let overhead = sign(0).unwrap().body().len();
         let room = crate::protocol::MAX_WIRE_BYTES - overhead;

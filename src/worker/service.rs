@@ -17,7 +17,7 @@ use crate::protocol::{MAX_WAIT_SECONDS, WorkerResult, read_key};
 use super::attempt::{self, End, Named};
 use super::backoff::Backoff;
 use super::client::{Answer, Client, NoAnswer, Polled};
-use super::exchange::Assignment;
+use super::exchange::{Assignment, new_delivery_id};
 use super::moment::Moment;
 use super::outbox::{Outbox, Undelivered};
 use super::signals::Stop;
@@ -75,9 +75,16 @@ impl Worker {
             return;
         }
         let mut backoff = Backoff::default();
+        let mut poll_id = new_delivery_id();
         while !self.stop.is_requested() {
             let sent = Moment::now();
-            let polled = self.ask(Duration::ZERO, |client| client.poll(MAX_WAIT_SECONDS));
+            let id = poll_id.clone();
+            let polled = self.ask(Duration::ZERO, move |client| {
+                client.poll(MAX_WAIT_SECONDS, &id)
+            });
+            if let Some(Ok(_)) = &polled {
+                poll_id = new_delivery_id();
+            }
             match polled {
                 None => return,
                 Some(Ok(Polled::Assigned(assignment))) => {

@@ -255,7 +255,7 @@ fn heartbeats_that_are_not_answered_stop_the_group_when_the_lease_is_over() {
 fn answered_heartbeats_keep_a_command_alive_for_many_leases() {
     let beats = Arc::new(AtomicUsize::new(0));
     let beaten = Arc::clone(&beats);
-    let coordinator = Coordinator::with_run(1, move |message| {
+    let coordinator = Coordinator::with_run(2, move |message| {
         // Every third is lost, every fourth is answered by a forger who wants the command stopped.
         match message.kind {
             Kind::Heartbeat => match beaten.fetch_add(1, Ordering::SeqCst) {
@@ -272,7 +272,7 @@ fn answered_heartbeats_keep_a_command_alive_for_many_leases() {
     let life = bench.life();
     let _worker = bench.worker(&coordinator, &[], &life.script(STAY));
     life.expect("up");
-    while beats.load(Ordering::SeqCst) < 20 {
+    while beats.load(Ordering::SeqCst) < 12 {
         coordinator.next(Kind::Heartbeat);
     }
     assert!(!life.ends_within(Duration::ZERO));

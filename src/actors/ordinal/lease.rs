@@ -145,10 +145,14 @@ impl OrdinalActor {
     ) {
         log::debug!("ordinal={} tries again: {error}", self.parts.ordinal);
         let pause = self.parts.clock.wait_for(RETRY);
-        ctx.spawn(
+        let retry = ctx.spawn(
             pause
                 .into_actor(self)
                 .map(move |(), actor, ctx| again(actor, ctx)),
         );
+        // One is enough: whatever is tried again leads to what the row says.
+        if let Some(older) = self.retry.replace(retry) {
+            ctx.cancel_future(older);
+        }
     }
 }

@@ -105,6 +105,7 @@ pub struct OrdinalActor {
     key: Option<Key>,
     waiting: Option<(Waiting, SpawnHandle)>,
     timer: Option<(Timestamp, SpawnHandle)>,
+    retry: Option<SpawnHandle>,
     due: Option<Timestamp>,
     /// Grows with every hint, so that a poll notices one that came while it asked the store.
     hints: u64,
@@ -122,6 +123,7 @@ impl OrdinalActor {
             key: None,
             waiting: None,
             timer: None,
+            retry: None,
             due: None,
             hints: 0,
             first_look,

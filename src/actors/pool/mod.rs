@@ -12,6 +12,8 @@ pub use settings::{PoolError, PoolSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 
+use std::time::Duration;
+
 use actix::Arbiter;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -33,6 +35,9 @@ use crate::actors::supervise::Link;
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Ordinal, Timestamp};
 use crate::store::StoreError;
+
+/// How long a single cycle waits for the store and the boards; why it waited stands in its report.
+const OPENING_LIMIT: Duration = Duration::from_secs(30);
 
 /// What one guarded maintenance cycle did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -231,6 +236,7 @@ impl Pool {
         tokio::select! {
             () = self.opened() => {}
             _ = store.wait_for(cannot_be_opened) => {}
+            () = self.shared.clock.wait_for(OPENING_LIMIT) => {}
         }
         for board in self.shared.directory.all() {
             report.boards += 1;

@@ -68,7 +68,6 @@ const VISITS: &[&str] = &[
     "resolve the claim",
     "give the claim back",
     "read the task",
-    "look for claims",
 ];
 
 #[derive(Clone, Copy)]
@@ -76,6 +75,16 @@ enum Step {
     Settle,
     Drain,
     Watch,
+}
+
+impl Step {
+    /// What the ledger calls a panic in this step.
+    fn internal_error(self) -> &'static str {
+        match self {
+            Self::Settle | Self::Drain => "settle: internal error",
+            Self::Watch => "watch: internal error",
+        }
+    }
 }
 
 /// Goes through a board once.
@@ -163,9 +172,10 @@ impl Pass<'_> {
                 Step::Watch => self.watch(record).await,
             }
         };
-        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-            let scope = record.assignment.binding().key.to_string();
-            self.put_off(&scope, "internal error", panic_text(panic.as_ref()));
+        let scope = record.assignment.binding().key.to_string();
+        match AssertUnwindSafe(work).catch_unwind().await {
+            Ok(()) => self.parts.ledger.clear(&scope, step.internal_error()),
+            Err(panic) => self.put_off(&scope, step.internal_error(), panic_text(panic.as_ref())),
         }
     }
 

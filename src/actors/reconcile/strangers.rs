@@ -5,7 +5,7 @@
 //! what expires.
 
 use super::Pass;
-use crate::board::{Board, PoolClaim};
+use crate::board::PoolClaim;
 use crate::domain::{BoardSlug, ClaimLock};
 use crate::store::{Reader, StoreError};
 
@@ -17,16 +17,15 @@ impl Pass<'_> {
         if self.board_is_down || self.board_is_missing || self.memory.claims_looked_at {
             return;
         }
-        let pool = self.parts.endings.pool.clone();
-        let visit = move |board: &mut dyn Board, _| board.pool_claims(&pool);
-        let slug = self.parts.slug.clone();
-        let claims = match self
+        let (pool, slug) = (self.parts.endings.pool.clone(), self.parts.slug.clone());
+        // A board that does not answer is told of by those who need it; this look can wait for the next pass.
+        let Ok(claims) = self
             .parts
-            .visit(slug.as_str(), "look for claims", visit)
+            .thread
+            .visit(move |board| board.pool_claims(&pool))
             .await
-        {
-            Ok(claims) => claims,
-            Err(error) => return self.visit_failed(&error),
+        else {
+            return;
         };
         // Read after the board: whatever this pool claims is in the store before it is on the board.
         let known = match self
