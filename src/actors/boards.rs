@@ -32,7 +32,7 @@ use super::supervise::{DownGuard, Keeper, Link};
 use crate::board::{BoardError, BoardHost, Found};
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Lane, LeasePolicy};
-use crate::faults::Faults;
+use crate::faults::{Faults, Work};
 
 /// The two actors of one board, and what they share.
 #[derive(Clone)]
@@ -197,6 +197,8 @@ impl Boards {
         if self.listing {
             return;
         }
+        let faults = &self.template.faults;
+        faults.begin(Work::Message, || "boards".to_owned());
         self.listing = true;
         if let Some(timer) = self.timer.take() {
             ctx.cancel_future(timer);

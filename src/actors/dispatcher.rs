@@ -18,12 +18,13 @@ use uuid::Uuid;
 
 use super::adopt::{Adopted, Prepared, add, prepare};
 use super::board_parts::BoardParts;
+use super::board_thread::VisitError;
 use super::events::PoolEvent;
 use super::roster::{Forget, Grant, Granted, Want};
 use super::supervise::{DownGuard, Stop};
 use crate::board::{Board, Claimed, Ending, Listing, ReadyTask};
 use crate::domain::{Anchor, CLAIM_TTL_SECONDS, ClaimLock, RunRef, TaskId};
-use crate::faults::FaultPoint;
+use crate::faults::{FaultPoint, Work};
 use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, RecordIntent};
@@ -76,6 +77,8 @@ impl Dispatcher {
             self.again = true;
             return;
         }
+        let faults = &self.parts.faults;
+        faults.begin(Work::Message, || format!("dispatcher-{}", self.parts.slug));
         (self.looking, self.again) = (true, false);
         let parts = self.parts.clone();
         let askers = std::mem::take(&mut self.askers);
@@ -257,9 +260,9 @@ async fn fill(parts: &BoardParts, grant: Grant) -> bool {
 }
 
 enum Attempted {
-    /// Somebody else has the task; the next one may be had.
+    /// This task cannot be had: somebody else has it, or it alone is at fault. The next one may be.
     Lost,
-    /// Something is wrong, and is in the ledger.
+    /// The board or the store is at fault, so that the next task would fail the same way. It is in the ledger.
     Failed,
     /// It is ours.
     Claimed(Box<Held>, RunRef),
@@ -274,11 +277,12 @@ struct Held {
 /// The first two durable steps: the intent, and the claim under its lock.
 async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
     let scope = parts.scope(task.as_str());
-    let Ok(anchor) = parts
+    let anchor = match parts
         .visit(&scope, "claim", |board, _| board.anchor())
         .await
-    else {
-        return Attempted::Failed;
+    {
+        Ok(anchor) => anchor,
+        Err(error) => return not_claimed(&error),
     };
     let held = hold(parts, task, grant, anchor);
     if let Err(error) = parts
@@ -321,7 +325,17 @@ async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
             // The Reconciler finds that the board has no such claim.
             Err(_) => Attempted::Failed,
         },
-        Err(_) => Attempted::Failed,
+        // Whether it was claimed is for the board to tell: the intent stands, and a pass resolves it.
+        Err(error) => not_claimed(&error),
+    }
+}
+
+/// What a failed visit for one task means for the tasks behind it.
+fn not_claimed(error: &VisitError) -> Attempted {
+    if error.is_of_the_board() {
+        Attempted::Failed
+    } else {
+        Attempted::Lost
     }
 }
 

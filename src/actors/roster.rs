@@ -18,6 +18,7 @@ use super::ordinals::Ordinals;
 use super::supervise::DownGuard;
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Ordinal, Timestamp};
+use crate::faults::{Faults, Work};
 
 /// Messages that may wait: a few from each of at most 10,000 slots.
 const MAILBOX_LIMIT: usize = 65_536;
@@ -197,6 +198,7 @@ pub struct Roster {
     back: Option<Recipient<GrantEnded>>,
     granting: bool,
     ordinals: Ordinals,
+    faults: Faults,
     _guard: DownGuard,
 }
 
@@ -208,6 +210,7 @@ impl Roster {
         lease_seconds: f64,
         granting: bool,
         ordinals: Ordinals,
+        faults: Faults,
         guard: DownGuard,
     ) -> Self {
         Self {
@@ -218,8 +221,13 @@ impl Roster {
             back: None,
             granting,
             ordinals,
+            faults,
             _guard: guard,
         }
+    }
+
+    fn pass_door(&self) {
+        self.faults.begin(Work::Message, || "roster".to_owned());
     }
 
     fn grant(&mut self, ordinal: Ordinal) -> Option<Grant> {
@@ -270,6 +278,7 @@ impl Handler<SlotFree> for Roster {
     type Result = ();
 
     fn handle(&mut self, SlotFree(ordinal, presence): SlotFree, _: &mut Self::Context) {
+        self.pass_door();
         let alive = presence.is_alive(self.clock.now(), self.lease_seconds);
         self.turns.free.insert(ordinal, presence);
         if alive {
@@ -291,6 +300,7 @@ impl Handler<WorkerSeen> for Roster {
     type Result = ();
 
     fn handle(&mut self, WorkerSeen(ordinal): WorkerSeen, _: &mut Self::Context) {
+        self.pass_door();
         if self.turns.free.contains_key(&ordinal) {
             self.go_round();
         } else {
@@ -304,6 +314,7 @@ impl Handler<Want> for Roster {
     type Result = ();
 
     fn handle(&mut self, Want { board, dispatcher }: Want, _: &mut Self::Context) {
+        self.pass_door();
         self.dispatchers.insert(board.clone(), dispatcher);
         self.turns.want(board);
         self.go_round();
@@ -323,6 +334,7 @@ impl Handler<TakeAny> for Roster {
     type Result = Option<Grant>;
 
     fn handle(&mut self, _: TakeAny, _: &mut Self::Context) -> Option<Grant> {
+        self.pass_door();
         let ordinal = self.turns.any_slot(self.clock.now(), self.lease_seconds)?;
         self.grant(ordinal)
     }

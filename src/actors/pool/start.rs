@@ -52,6 +52,7 @@ impl Pool {
             slots: settings.slots,
             retention_seconds: settings.retention_seconds,
             clock: Arc::clone(&clock),
+            faults: settings.faults.clone(),
         });
         let draining = Arc::new(AtomicBool::new(false));
         let ordinals = Ordinals::default();
@@ -168,6 +169,7 @@ fn keep_roster(
 ) -> Link<Roster> {
     let (clock, lease_seconds) = (Arc::clone(&keeper.clock), settings.policy.lease_seconds());
     let (ordinals, draining) = (ordinals.clone(), Arc::clone(draining));
+    let faults = settings.faults.clone();
     keeper.keep("roster", move |guard| {
         let granting = !draining.load(Atomic::Relaxed);
         Roster::new(
@@ -175,6 +177,7 @@ fn keep_roster(
             lease_seconds,
             granting,
             ordinals.clone(),
+            faults.clone(),
             guard,
         )
     })

@@ -4,6 +4,10 @@
 //! that is current: it is added to any unoccupied slot, or given back. That release is the only write on a board that a
 //! fault of the coordinator may cause.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
 use super::Pass;
 use super::settle::{Claim, Seen, end_on_board};
 use crate::actors::adopt::{Adopted, Prepared, prepare};
@@ -12,6 +16,7 @@ use crate::actors::events::PoolEvent;
 use crate::actors::roster::TakeAny;
 use crate::board::{Board, BoardError, Ending};
 use crate::domain::{Attempt, Binding, Evidence, Expected, RunKey, RunRef, Verdict, judge};
+use crate::faults::Work;
 use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, IsIntended};
@@ -44,19 +49,33 @@ impl Pass<'_> {
                 );
             }
         };
-        let mut present = Vec::new();
+        let (mut present, mut illegal) = (Vec::new(), Vec::new());
         for intent in intents {
             match intent {
                 Ok(intent) => {
                     present.push(intent.lock.as_str().to_owned());
-                    if !self.board_is_down && self.is_left(&intent).await {
-                        self.resolve(&intent).await;
-                    }
+                    self.intent(&intent).await;
                 }
-                Err(illegal) => self.put_off(&illegal.run, "read the intent", illegal.to_string()),
+                Err(row) => illegal.push(row),
             }
         }
+        self.not_understood("read the intent", &illegal);
         self.memory.intents.retain(|lock, _| present.contains(lock));
+    }
+
+    /// One intent, alone: whatever happens in it ends here.
+    async fn intent(&mut self, intent: &Intent) {
+        let scope = self.parts.scope(intent.task.as_str());
+        let work = async {
+            self.parts
+                .faults
+                .begin(Work::Step, || format!("{}/intents", self.parts.slug));
+            if !self.board_is_down && self.is_left(intent).await {
+                self.resolve(intent).await;
+            }
+        };
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        self.note_panic(&scope, outcome);
     }
 
     /// Whether no Dispatcher will carry it out any more. One may have done so since the intents were read; its hold ends
@@ -68,11 +87,11 @@ impl Pass<'_> {
         let (lock, scope) = (intent.lock.clone(), self.parts.scope(intent.task.as_str()));
         match self.parts.store.call(IsIntended { lock }).await {
             Ok(is_intended) => {
-                self.parts.ledger.clear(&scope, "read the intent");
+                self.parts.ledger.clear(&scope, "ask for the intent");
                 is_intended
             }
             Err(error) => {
-                self.put_off(&scope, "read the intent", error.to_string());
+                self.put_off(&scope, "ask for the intent", error.to_string());
                 false
             }
         }

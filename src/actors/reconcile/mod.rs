@@ -34,6 +34,7 @@ use super::board_parts::BoardParts;
 use super::board_thread::{VisitError, panic_text};
 use super::events::PoolEvent;
 use crate::domain::{IllegalRow, StateName, Timestamp};
+use crate::faults::Work;
 use crate::store::Record;
 
 /// What a pass did.
@@ -72,6 +73,16 @@ enum Step {
     Settle,
     Drain,
     Watch,
+}
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Settle => "settle",
+            Self::Drain => "drain",
+            Self::Watch => "watch",
+        }
+    }
 }
 
 /// Goes through a board once.
@@ -118,12 +129,14 @@ impl Pass<'_> {
             .ledger
             .clear(self.parts.slug.as_str(), "read the store");
         let mut records = Vec::with_capacity(rows.len());
+        let mut illegal = Vec::new();
         for row in rows {
             match row {
                 Ok(record) => records.push(record),
-                Err(illegal) => self.illegal(&illegal),
+                Err(row) => illegal.push(row),
             }
         }
+        self.not_understood("read the row", &illegal);
         self.memory.keep_only(&records);
         for (step, state) in [
             (Step::Settle, StateName::Result),
@@ -144,22 +157,39 @@ impl Pass<'_> {
         self.memory.looked_at_all(self.board_is_down);
     }
 
-    fn illegal(&mut self, row: &IllegalRow) {
-        self.put_off(&row.run, "read the row", row.to_string());
+    /// Rows that cannot be understood are left to people; those that somebody mended are no longer put off.
+    fn not_understood(&mut self, what: &'static str, rows: &[IllegalRow]) {
+        for row in rows {
+            self.put_off(&row.run, what, row.to_string());
+        }
+        let slug = self.parts.slug.as_str();
+        self.parts.ledger.retain(slug, what, |scope| {
+            rows.iter().any(|row| row.run == scope)
+        });
     }
 
     /// One row, alone: whatever happens in it ends here.
     async fn guarded(&mut self, step: Step, record: &Record) {
+        let scope = record.assignment.binding().key.to_string();
+        let faults = self.parts.faults.clone();
+        let (slug, name) = (self.parts.slug.clone(), step.name());
         let work = async {
+            faults.begin(Work::Step, || format!("{slug}/{name}"));
             match step {
                 Step::Settle => self.settle(record).await,
                 Step::Drain => self.drain(record).await,
                 Step::Watch => self.watch(record).await,
             }
         };
-        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-            let scope = record.assignment.binding().key.to_string();
-            self.put_off(&scope, "internal error", panic_text(panic.as_ref()));
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        self.note_panic(&scope, outcome);
+    }
+
+    /// Keeps the ledger in step with whether a piece of work panicked.
+    fn note_panic(&mut self, scope: &str, outcome: std::thread::Result<()>) {
+        match outcome {
+            Ok(()) => self.parts.ledger.clear(scope, "internal error"),
+            Err(panic) => self.put_off(scope, "internal error", panic_text(panic.as_ref())),
         }
     }
 
