@@ -13,4 +13,5 @@ mod dispatch;
 mod isolation;
 mod leases;
 mod ownership;
+mod panics;
 mod results;

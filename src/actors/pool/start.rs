@@ -1,7 +1,7 @@
 //! Putting the actors of a pool together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as Atomic};
 
 use actix::Arbiter;
 use tokio::sync::watch;
@@ -66,6 +66,7 @@ impl Pool {
         let shared = Shared {
             keys: KeyRing::open(settings.key_file.clone(), settings.slots),
             started_at: clock.now(),
+            store_restarts: AtomicU64::new(0),
             readers: Readers::new(path),
             directory: BoardDirectory::default(),
             ledger: Ledger::default(),

@@ -163,9 +163,9 @@ impl Pass<'_> {
             self.put_off(&row.run, what, row.to_string());
         }
         let slug = self.parts.slug.as_str();
-        self.parts.ledger.retain(slug, what, |scope| {
-            rows.iter().any(|row| row.run == scope)
-        });
+        self.parts
+            .ledger
+            .retain(slug, what, |scope| rows.iter().any(|row| row.run == scope));
     }
 
     /// One row, alone: whatever happens in it ends here.
@@ -176,8 +176,7 @@ impl Pass<'_> {
         let work = async {
             faults.begin(Work::Step, || format!("{slug}/{name}"));
             match step {
-                Step::Settle => self.settle(record).await,
-                Step::Drain => self.drain(record).await,
+                Step::Settle | Step::Drain => self.settle(record).await,
                 Step::Watch => self.watch(record).await,
             }
         };
