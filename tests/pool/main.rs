@@ -14,4 +14,5 @@ mod isolation;
 mod leases;
 mod ownership;
 mod panics;
+mod poison;
 mod results;

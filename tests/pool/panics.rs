@@ -2,14 +2,17 @@
 //!
 //! Each test breaks one piece of work by its name, once or always, and sees a second board and slot go on meanwhile.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hermes_pool::actors::{PoolEvent, PoolSnapshot};
+use hermes_pool::actors::{Look, PoolEvent, PoolSnapshot};
+use hermes_pool::clock::Clock;
 use hermes_pool::domain::{BoardSlug, Terminal};
 use hermes_pool::faults::{Fault, Work};
 
-use crate::support::{Job, Running, Stage, Worker};
+use crate::support::{Job, PATIENCE, Running, Stage, Worker};
 
+/// Restarts after which the pauses have grown to about half a minute.
+const RESTARTS: usize = 10;
 const COMPLETED: &str = r#"{"outcome":"completed"}"#;
 
 /// Has a worker complete the next run of the given board, which must be there; time moves, since what is broken backs off.
@@ -23,7 +26,8 @@ async fn complete_one(pool: &mut Running<'_>, ordinal: u16, board: &BoardSlug) {
 
 /// A worker's next run. Like any worker it asks again when a part of the pool was restarting.
 async fn fetch(pool: &mut Running<'_>, worker: &Worker) -> Job {
-    for _ in 0..400 {
+    let patience = Instant::now() + PATIENCE;
+    while Instant::now() < patience {
         if let Ok(Some(job)) = worker.try_poll().await {
             return job;
         }
@@ -34,7 +38,8 @@ async fn fetch(pool: &mut Running<'_>, worker: &Worker) -> Job {
 
 /// Submits a result, again until it is acknowledged.
 async fn submit(pool: &mut Running<'_>, worker: &Worker, job: &Job) {
-    for _ in 0..400 {
+    let patience = Instant::now() + PATIENCE;
+    while Instant::now() < patience {
         match worker.try_submit(job, COMPLETED).await {
             Ok(answer) => return assert_eq!(answer.code(), "ok"),
             Err(_) => pool.a_moment(0.5).await,
@@ -182,34 +187,34 @@ async fn what_always_panics_is_rebuilt_at_a_growing_interval() {
     ] {
         let stage = Stage::new(1);
         let board = stage.board("a");
-        stage.task(&board, "t");
         let mut pool = stage.start().await;
         let worker = pool.worker(0);
         let mut heard = pool.pool.listen();
         stage.faults.arm_work(work, actor, Fault::PanicAlways);
-        // Ten minutes in which everything that speaks to the broken part goes on speaking to it.
-        for _ in 0..1200 {
+        let mut restarts = Vec::new();
+        let patience = Instant::now() + 3 * PATIENCE;
+        while restarts.len() < RESTARTS {
+            assert!(Instant::now() < patience, "{actor}: {restarts:?}");
+            // Everything that speaks to the broken part goes on speaking to it.
             let _ = worker.try_poll().await;
             if let Some(board) = pool.pool.board(&board) {
-                let _ = board.dispatcher.tell(hermes_pool::actors::Look);
+                let _ = board.dispatcher.tell(Look);
             }
-            pool.a_moment(0.5).await;
+            let restarted =
+                |event: &PoolEvent| matches!(event, PoolEvent::Restarted(name) if name == actor);
+            let soon = Duration::from_millis(2);
+            if heard.wait_for(soon, restarted).await.is_ok() {
+                restarts.push(stage.clock.now().0);
+            } else {
+                pool.advance(1.0);
+            }
         }
-        let mut restarts = 0;
-        while heard
-            .wait_for(
-                Duration::from_millis(1),
-                |event| matches!(event, PoolEvent::Restarted(name) if name == actor),
-            )
-            .await
-            .is_ok()
-        {
-            restarts += 1;
-        }
-        // 0.05 s doubled up to 60 s, each at least halved by the jitter, are at most 10 + 20 restarts in ten minutes.
-        assert!((5..=35).contains(&restarts), "{actor}: {restarts} restarts");
+        // The pauses double from 0.05 s on, and the jitter at most halves them.
+        let shortest = 0.5 * 0.05 * (f64::powi(2.0, RESTARTS as i32 - 1) - 1.0);
+        let taken = restarts[RESTARTS - 1] - restarts[0];
+        assert!(taken >= shortest, "{actor}: {restarts:?}");
         stage.faults.disarm();
-        pool.advance(60.0);
+        stage.task(&board, "after it was mended");
         complete_one(&mut pool, 0, &board).await;
     }
 }
