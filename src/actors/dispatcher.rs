@@ -361,7 +361,8 @@ async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) {
     match prepare(parts, run, &scope).await {
         Ok(Prepared::Payload(payload)) => match add(parts, &held.intent, run, payload, grant).await
         {
-            Ok(Adopted::Added | Adopted::Known) => parts.ledger.clear(&scope, "assign"),
+            // The intent of a run whose name is taken stands; a pass gives the claim back.
+            Ok(Adopted::Added | Adopted::NameTaken) => parts.ledger.clear(&scope, "assign"),
             Err(error) => {
                 parts
                     .ledger

@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod broken;
 mod dispatch;
 mod isolation;
 mod leases;

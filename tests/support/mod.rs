@@ -165,20 +165,25 @@ impl Stage {
             .join("kanban.db")
     }
 
-    /// Starts the pool and waits until its boards are served.
-    pub(crate) async fn start(&self) -> Running<'_> {
+    /// Starts the pool, whatever becomes of its store and boards.
+    pub(crate) fn begin(&self) -> Running<'_> {
         let pool = Pool::start(
             self.settings.clone(),
             self.clock.clone(),
             Arc::new(self.boards.clone()),
         )
         .unwrap();
-        let mut started = pool.listen();
-        let running = Running {
+        Running {
             events: pool.listen(),
             pool,
             stage: self,
-        };
+        }
+    }
+
+    /// Starts the pool and waits until its boards are served.
+    pub(crate) async fn start(&self) -> Running<'_> {
+        let running = self.begin();
+        let mut started = running.pool.listen();
         tokio::time::timeout(PATIENCE, running.pool.opened())
             .await
             .expect("the pool opens its store and boards");

@@ -21,6 +21,9 @@ use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, IsIntended};
 
+/// Why a run goes back that has the number of an older one.
+const NAME_TAKEN: &str = "the execution pool knows another run of this number: the board was restored from an older copy";
+
 /// What a board shows of an intent.
 enum Found {
     /// It was never claimed, or the run is over.
@@ -131,7 +134,12 @@ impl Pass<'_> {
             Ok(Prepared::Payload(payload)) => {
                 match crate::actors::adopt::add(self.parts, intent, &run, payload, grant).await {
                     Ok(Adopted::Added) => self.resolved(intent),
-                    Ok(Adopted::Known) => self.drop_intent(intent).await,
+                    Ok(Adopted::NameTaken) => {
+                        let ending = Ending::Release {
+                            reason: Some(NAME_TAKEN.to_owned()),
+                        };
+                        self.give_back(intent, run, ending).await;
+                    }
                     Err(error) => self.put_off(&scope, "resolve the claim", error.to_string()),
                 }
             }
