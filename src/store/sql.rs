@@ -63,6 +63,7 @@ statements! {
     // Adding.
     SAME_RUN = "SELECT board,task_id,run_id,assignment_digest,worker_ordinal,attempt FROM assignments \
         WHERE board=?1 AND task_id=?2 AND run_id=?3";
+    LOCK_OF_RUN = "SELECT board,task_id,run_id,claim_lock FROM claims WHERE board=?1 AND task_id=?2 AND run_id=?3";
     /// Adds nothing where the slot is occupied, or is none that the table allows.
     ADD = "INSERT OR IGNORE INTO assignments(board,task_id,run_id,worker_ordinal,attempt,assignment_digest,payload_json,\
         state,created_at,updated_at) VALUES(?1,?2,?3,?4,?5,?6,?7,'assigned',?8,?8)";

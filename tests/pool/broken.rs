@@ -53,8 +53,9 @@ async fn complete(pool: &mut Running<'_>, board: &BoardSlug, wanted: usize) {
     while ended < wanted {
         assert!(
             Instant::now() < patience,
-            "{ended} of {wanted} on {board}: {:#?}",
-            pool.pool.ledger().entries()
+            "{ended} of {wanted} on {board}: {:#?} {:#?}",
+            pool.pool.ledger().entries(),
+            pool.snapshot().await
         );
         for ordinal in 0..pool.stage.settings.slots {
             let worker = pool.worker(ordinal);
@@ -306,22 +307,25 @@ async fn a_board_that_was_restored_from_an_older_copy_ends_its_run_as_stale_at_t
     std::fs::copy(&database, &copy).unwrap();
     let mut pool = stage.start().await;
     let job = fetch(&mut pool, 0).await;
+    pool.pass(&board).await;
     let folder = database.parent().unwrap();
     std::fs::rename(folder, stage.folder.path().join("aside")).unwrap();
     std::fs::create_dir(folder).unwrap();
     std::fs::rename(&copy, &database).unwrap();
 
-    pool.pass(&board).await;
-    pool.advance(59.0);
-    assert_eq!(pool.worker(0).heartbeat(&job).await.code(), "ok");
-    pool.pass(&board).await;
-    pool.pass(&board).await;
-    assert_eq!(
-        pool.worker(0).heartbeat(&job).await.code(),
-        "ok",
-        "one look is no evidence"
-    );
-    pool.advance(61.0);
+    for seconds in [60.0, 59.0] {
+        pool.advance(seconds);
+        // A visit that finds another file opens it, the next one looks at it.
+        for _ in 0..2 {
+            pool.pass(&board).await;
+        }
+        assert_eq!(
+            pool.worker(0).heartbeat(&job).await.code(),
+            "ok",
+            "one look is no evidence"
+        );
+    }
+    pool.advance(2.0);
     pool.pass(&board).await;
     let ended = pool
         .hear(|event| matches!(event, PoolEvent::Ended { .. }))
