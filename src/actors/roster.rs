@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as Atomic};
 
+use actix::dev::MessageResponse;
 use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
 
 use super::ordinals::Ordinals;
@@ -97,8 +98,19 @@ pub struct Forget(pub BoardSlug);
 
 /// Any free slot, whether its worker was seen or not: for a run that is claimed already.
 #[derive(Message)]
-#[rtype(result = "Option<Grant>")]
+#[rtype(result = "Taken")]
 pub struct TakeAny;
+
+/// What became of the wish for any slot.
+#[derive(MessageResponse)]
+pub enum Taken {
+    /// This one.
+    Slot(Grant),
+    /// Every free slot is just being filled; one of them may come back unfilled.
+    NotYet,
+    /// No slot is free.
+    Full,
+}
 
 /// No more slots are granted.
 #[derive(Message)]
@@ -331,12 +343,16 @@ impl Handler<Forget> for Roster {
 }
 
 impl Handler<TakeAny> for Roster {
-    type Result = Option<Grant>;
+    type Result = Taken;
 
-    fn handle(&mut self, _: TakeAny, _: &mut Self::Context) -> Option<Grant> {
+    fn handle(&mut self, _: TakeAny, _: &mut Self::Context) -> Taken {
         self.pass_door();
-        let ordinal = self.turns.any_slot(self.clock.now(), self.lease_seconds)?;
-        self.grant(ordinal)
+        if self.turns.free.is_empty() {
+            return Taken::Full;
+        }
+        let slot = self.turns.any_slot(self.clock.now(), self.lease_seconds);
+        slot.and_then(|ordinal| self.grant(ordinal))
+            .map_or(Taken::NotYet, Taken::Slot)
     }
 }
 

@@ -10,6 +10,7 @@
 mod support;
 
 mod broken;
+mod contract;
 mod dispatch;
 mod isolation;
 mod leases;

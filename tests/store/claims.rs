@@ -39,6 +39,19 @@ fn an_intent_becomes_an_assignment_as_a_whole_or_stays() {
 }
 
 #[test]
+fn the_same_run_under_another_lock_is_another_run() {
+    let mut fixture = Fixture::new();
+    let bound = fixture.add(1, 0);
+    let mut again = addition(&bound);
+    again.claim.lock = lock(2);
+    assert_eq!(
+        fixture.run(again),
+        Err(AddRefusal::Conflicting.into()),
+        "a restored board gives its numbers out again"
+    );
+}
+
+#[test]
 fn what_is_noted_beside_a_run_is_read_with_it() {
     let mut fixture = Fixture::new();
     let bound = fixture.add(1, 0);

@@ -13,7 +13,7 @@ use super::settle::{Claim, Seen, end_on_board};
 use crate::actors::adopt::{Adopted, Prepared, prepare};
 use crate::actors::board_thread::VisitError;
 use crate::actors::events::PoolEvent;
-use crate::actors::roster::TakeAny;
+use crate::actors::roster::{Grant, TakeAny, Taken};
 use crate::board::{Board, BoardError, Ending};
 use crate::domain::{Attempt, Binding, Evidence, Expected, RunKey, RunRef, Verdict, judge};
 use crate::faults::Work;
@@ -117,19 +117,22 @@ impl Pass<'_> {
     /// Assigns the run to any slot, or gives it back.
     async fn take_over(&mut self, intent: &Intent, run: RunRef) {
         let scope = self.parts.scope(intent.task.as_str());
-        let Ok(grant) = self.parts.roster.ask(TakeAny).await else {
-            return self.put_off(
-                &scope,
-                "resolve the claim",
-                "the roster is restarting".to_owned(),
-            );
+        let wait = match self.parts.roster.ask(TakeAny).await {
+            Ok(Taken::Slot(grant)) => return self.adopt(intent, run, grant).await,
+            Ok(Taken::Full) => {
+                let ending = Ending::Release {
+                    reason: Some("the execution pool has no free slot".to_owned()),
+                };
+                return self.give_back(intent, run, ending).await;
+            }
+            Ok(Taken::NotYet) => "every free slot is just being filled",
+            Err(_) => "the roster is restarting",
         };
-        let Some(grant) = grant else {
-            let ending = Ending::Release {
-                reason: Some("the execution pool has no free slot".to_owned()),
-            };
-            return self.give_back(intent, run, ending).await;
-        };
+        self.put_off(&scope, "resolve the claim", wait.to_owned());
+    }
+
+    async fn adopt(&mut self, intent: &Intent, run: RunRef, grant: Grant) {
+        let scope = self.parts.scope(intent.task.as_str());
         match prepare(self.parts, &run, &scope).await {
             Ok(Prepared::Payload(payload)) => {
                 match crate::actors::adopt::add(self.parts, intent, &run, payload, grant).await {
