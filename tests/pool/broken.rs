@@ -5,25 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hermes_pool::actors::PoolEvent;
-use hermes_pool::board::hermes::{HermesBoards, Settings};
 use hermes_pool::domain::{BoardSlug, FailCause, Terminal};
 use rusqlite::Connection;
 
 use crate::support::{Job, PATIENCE, Running, Stage};
 
 const COMPLETED: &str = r#"{"outcome":"completed"}"#;
-
-/// A stage whose boards are not waited for: what is locked here stays locked.
-fn impatient(slots: u16) -> Stage {
-    let mut stage = Stage::new(slots);
-    let settings = Settings {
-        busy_timeout: Duration::from_millis(1),
-        faults: stage.faults.clone(),
-        ..Settings::default()
-    };
-    stage.boards = HermesBoards::new(stage.boards.root().to_owned(), settings);
-    stage
-}
 
 /// Moves what is in the log into the file itself, and removes the log.
 fn settle_file(database: &Path) {
@@ -148,7 +135,7 @@ const AT_START: [(&str, Break, &str, &str); 6] = [
 #[actix::test]
 async fn a_board_that_is_broken_at_the_start_is_told_stops_no_other_and_is_served_once_mended() {
     for (name, damage, state, reason) in AT_START {
-        let stage = impatient(1);
+        let stage = Stage::impatient(1);
         let (broken, sound) = (stage.board("a"), stage.board("b"));
         let kept = stage.task(&broken, "kept");
         let database = stage.database(&broken);
@@ -190,7 +177,7 @@ async fn a_board_that_is_broken_at_the_start_is_told_stops_no_other_and_is_serve
 
 #[actix::test]
 async fn three_results_on_a_board_that_stays_broken_never_stop_the_others() {
-    let stage = impatient(3);
+    let stage = Stage::impatient(3);
     let (broken, sound) = (stage.board("a"), stage.board("b"));
     let kept: Vec<_> = (0..3)
         .map(|n| stage.task(&broken, &format!("kept{n}")))
@@ -244,7 +231,7 @@ async fn fetch(pool: &mut Running<'_>, ordinal: u16) -> Job {
 #[actix::test]
 async fn a_board_whose_file_was_exchanged_in_mid_run_gets_its_result_when_it_is_put_back() {
     for foreign in ["text", "other board", "nothing"] {
-        let stage = impatient(1);
+        let stage = Stage::impatient(1);
         let (board, other) = (stage.board("a"), stage.board("b"));
         let task = stage.task(&board, "kept");
         let mut pool = stage.start().await;
@@ -262,7 +249,7 @@ async fn a_board_whose_file_was_exchanged_in_mid_run_gets_its_result_when_it_is_
                 .unwrap();
             }
             "other board" => {
-                let elsewhere = impatient(1);
+                let elsewhere = Stage::impatient(1);
                 let made = elsewhere.board("a");
                 settle_file(&elsewhere.database(&made));
                 std::fs::create_dir(&folder).unwrap();
@@ -297,7 +284,7 @@ async fn a_board_whose_file_was_exchanged_in_mid_run_gets_its_result_when_it_is_
 
 #[actix::test]
 async fn a_board_that_was_restored_from_an_older_copy_ends_its_run_as_stale_at_the_second_look() {
-    let mut stage = impatient(1);
+    let mut stage = Stage::impatient(1);
     stage.settings.poll = Duration::from_secs(3600);
     let board = stage.board("a");
     let task = stage.task(&board, "t");
@@ -349,7 +336,7 @@ async fn a_board_that_was_restored_from_an_older_copy_ends_its_run_as_stale_at_t
 #[actix::test]
 async fn a_linked_board_is_served_and_one_file_under_two_names_is_served_once() {
     for hard in [false, true] {
-        let stage = impatient(1);
+        let stage = Stage::impatient(1);
         let board = stage.board("a");
         let task = stage.task(&board, "t");
         let database = stage.database(&board);
@@ -368,7 +355,7 @@ async fn a_linked_board_is_served_and_one_file_under_two_names_is_served_once() 
         let served: Vec<_> = snapshot.boards.iter().map(|board| &board.slug).collect();
         assert_eq!(served, ["a"], "hard link: {hard}");
     }
-    let stage = impatient(1);
+    let stage = Stage::impatient(1);
     let board = stage.board("a");
     let task = stage.task(&board, "t");
     let database = stage.database(&board);
@@ -411,7 +398,7 @@ const KEYS: [(&str, BreakKey, &str); 4] = [
 #[actix::test]
 async fn a_key_that_cannot_be_used_is_told_and_taken_once_it_can() {
     for (name, damage, text) in KEYS {
-        let stage = impatient(1);
+        let stage = Stage::impatient(1);
         let board = stage.board("a");
         stage.task(&board, "t");
         let key = &stage.settings.key_file;
@@ -480,7 +467,7 @@ const STORES: [(&str, BreakStore, &str); 5] = [
 #[actix::test]
 async fn a_store_that_cannot_be_used_is_told_left_as_it_is_and_used_once_mended() {
     for (name, damage, text) in STORES {
-        let stage = impatient(1);
+        let stage = Stage::impatient(1);
         let board = stage.board("a");
         stage.task(&board, "t");
         stage.start().await.stop().await;

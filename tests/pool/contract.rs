@@ -268,7 +268,7 @@ fn is_finalized(event: &PoolEvent) -> bool {
 
 #[actix::test]
 async fn a_given_up_run_survives_a_restart_and_is_then_resolved() {
-    let stage = Stage::new(1);
+    let stage = Stage::impatient(1);
     let board = stage.board("a");
     let task = stage.task(&board, "t");
     let (pool, lock) = given_up(&stage, &board).await;
@@ -289,7 +289,7 @@ async fn a_given_up_run_survives_a_restart_and_is_then_resolved() {
 
 #[actix::test]
 async fn the_first_cycle_over_a_poisoned_store_and_no_boards_is_guarded() {
-    let stage = Stage::new(1);
+    let stage = Stage::impatient(1);
     let board = stage.board("a");
     stage.task(&board, "t");
     let (pool, _lock) = given_up(&stage, &board).await;
@@ -312,7 +312,7 @@ async fn the_first_cycle_over_a_poisoned_store_and_no_boards_is_guarded() {
 
 #[actix::test]
 async fn a_store_fault_while_the_end_is_recorded_leaves_the_row_to_the_next_pass() {
-    let stage = Stage::new(1);
+    let stage = Stage::impatient(1);
     let board = stage.board("a");
     let task = stage.task(&board, "t");
     let (mut pool, lock) = given_up(&stage, &board).await;
@@ -334,7 +334,7 @@ async fn a_store_fault_while_the_end_is_recorded_leaves_the_row_to_the_next_pass
 
 #[actix::test]
 async fn adoption_stops_at_the_last_slot_and_gives_the_rest_back() {
-    let stage = Stage::new(3);
+    let stage = Stage::impatient(3);
     let board = stage.board("a");
     let tasks: Vec<_> = (0..4)
         .map(|n| stage.task(&board, &format!("t{n}")))
@@ -355,7 +355,7 @@ async fn adoption_stops_at_the_last_slot_and_gives_the_rest_back() {
 
 #[actix::test]
 async fn boards_that_cannot_be_listed_are_put_off_and_the_known_ones_go_on() {
-    let stage = Stage::new(1);
+    let stage = Stage::impatient(1);
     let board = stage.board("a");
     let mut pool = stage.start().await;
     let root = stage.boards.root().join("kanban");
@@ -382,7 +382,7 @@ async fn boards_that_cannot_be_listed_are_put_off_and_the_known_ones_go_on() {
 
 #[actix::test]
 async fn a_task_that_runs_without_a_run_is_left_alone() {
-    let stage = Stage::new(1);
+    let stage = Stage::impatient(1);
     let board = stage.board("a");
     let owned = stage.task(&board, "owned");
     stage

@@ -76,6 +76,18 @@ impl Stage {
         }
     }
 
+    /// A stage whose busy boards are not waited for: what is locked stays locked, and the test goes on.
+    pub(crate) fn impatient(slots: u16) -> Self {
+        let mut stage = Self::new(slots);
+        let settings = Settings {
+            busy_timeout: Duration::from_millis(1),
+            faults: stage.faults.clone(),
+            ..Settings::default()
+        };
+        stage.boards = HermesBoards::new(stage.boards.root().to_owned(), settings);
+        stage
+    }
+
     pub(crate) fn now(&self) -> i64 {
         self.clock.now().whole_seconds()
     }
