@@ -344,7 +344,7 @@ fn status_shows_slots_boards_deferrals_and_counts_to_people() {
     assert_eq!(
         ended.out,
         "\
-pool default (version 0.1.0), 2 slots, up 5 min: not ready
+pool default (version 0.1.0), 2 slots, up 5 min: not ready, 2 restarts
   the key is missing
 
 SLOT  STATE    RUN        ATTEMPT  LEASE ENDS  WORKER SEEN  RESTARTS

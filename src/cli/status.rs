@@ -138,10 +138,7 @@ fn show_pool(pool: &PoolView) -> String {
         (false, false) => "not ready",
     });
     if pool.restarts > 0 {
-        line.push_str(&format!(
-            ", {} restarts of parts that serve it as a whole",
-            pool.restarts
-        ));
+        line.push_str(&format!(", {} restarts", pool.restarts));
     }
     for reason in &pool.reasons {
         line.push_str(&format!("\n  {}", one_line(reason)));
