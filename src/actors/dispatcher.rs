@@ -18,12 +18,13 @@ use uuid::Uuid;
 
 use super::adopt::{Adopted, Prepared, add, prepare};
 use super::board_parts::BoardParts;
+use super::board_thread::VisitError;
 use super::events::PoolEvent;
 use super::roster::{Forget, Grant, Granted, Want};
 use super::supervise::{DownGuard, Stop};
 use crate::board::{Board, Claimed, Ending, Listing, ReadyTask};
 use crate::domain::{Anchor, CLAIM_TTL_SECONDS, ClaimLock, RunRef, TaskId};
-use crate::faults::FaultPoint;
+use crate::faults::{FaultPoint, Work};
 use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, RecordIntent};
@@ -78,6 +79,8 @@ impl Dispatcher {
             self.again = true;
             return;
         }
+        let faults = &self.parts.faults;
+        faults.begin(Work::Message, || format!("dispatcher-{}", self.parts.slug));
         (self.looking, self.again) = (true, false);
         let parts = self.parts.clone();
         let askers = std::mem::take(&mut self.askers);
@@ -192,22 +195,12 @@ async fn list(parts: &BoardParts) -> Vec<ReadyTask> {
 
 async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
     let (slug, now) = (parts.slug.clone(), parts.clock.now());
-    let known = parts
+    let held_back = match parts
         .readers
-        .read(move |reader| Ok((reader.held_back(&slug, now)?, reader.intents(&slug)?)))
-        .await;
-    let held_back = match known {
-        // A claim that could not be turned into an assignment is resolved before the next one is made: otherwise a fault
-        // of the store would claim the whole board, one task after the other.
-        Ok((_, intents))
-            if intents
-                .iter()
-                .flatten()
-                .any(|intent| !parts.held.is_held(&intent.lock)) =>
-        {
-            return Vec::new();
-        }
-        Ok((tasks, _)) => tasks,
+        .read(move |reader| reader.held_back(&slug, now))
+        .await
+    {
+        Ok(tasks) => tasks,
         Err(error) => {
             parts.ledger.defer(
                 parts.slug.as_str(),
@@ -264,7 +257,7 @@ async fn fill(parts: &BoardParts, grant: Grant) -> bool {
             return false;
         }
         match claim(parts, &task, &grant).await {
-            Attempted::Not => {}
+            Attempted::Lost => {}
             Attempted::Failed => return false,
             Attempted::Claimed(intent, run) => return assign(parts, &intent, &run, grant).await,
         }
@@ -273,9 +266,9 @@ async fn fill(parts: &BoardParts, grant: Grant) -> bool {
 }
 
 enum Attempted {
-    /// Somebody else has the task, or it cannot be claimed, which is in the ledger; the next one may be had.
-    Not,
-    /// Something is wrong with the board or the store, and is in the ledger.
+    /// This task cannot be had: somebody else has it, or it alone is at fault. The next one may be.
+    Lost,
+    /// The board or the store is at fault, so that the next task would fail the same way. It is in the ledger.
     Failed,
     /// It is ours.
     Claimed(Box<Held>, RunRef),
@@ -290,13 +283,12 @@ struct Held {
 /// The first two durable steps: the intent, and the claim under its lock.
 async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
     let scope = parts.scope(task.as_str());
-    let Ok(anchor) = parts
-        .visit(parts.slug.as_str(), "look for work", |board, _| {
-            board.anchor()
-        })
+    let anchor = match parts
+        .visit(&scope, "claim", |board, _| board.anchor())
         .await
-    else {
-        return Attempted::Failed;
+    {
+        Ok(anchor) => anchor,
+        Err(error) => return not_claimed(&error),
     };
     let held = hold(parts, task, grant, anchor);
     if let Err(error) = parts
@@ -335,13 +327,21 @@ async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
             })
             .await
         {
-            Ok(_) => Attempted::Not,
+            Ok(_) => Attempted::Lost,
             // The Reconciler finds that the board has no such claim.
             Err(_) => Attempted::Failed,
         },
-        Err(error) if error.is_of_the_board() => Attempted::Failed,
-        // The Reconciler finds out whether this one was claimed.
-        Err(_) => Attempted::Not,
+        // Whether it was claimed is for the board to tell: the intent stands, and a pass resolves it.
+        Err(error) => not_claimed(&error),
+    }
+}
+
+/// What a failed visit for one task means for the tasks behind it.
+fn not_claimed(error: &VisitError) -> Attempted {
+    if error.is_of_the_board() {
+        Attempted::Failed
+    } else {
+        Attempted::Lost
     }
 }
 
@@ -368,7 +368,8 @@ async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) -> 
     match prepare(parts, run, &scope).await {
         Ok(Prepared::Payload(payload)) => match add(parts, &held.intent, run, payload, grant).await
         {
-            Ok(Adopted::Added | Adopted::Known) => {
+            // The intent of a run whose name is taken stands; a pass gives the claim back.
+            Ok(Adopted::Added | Adopted::NameTaken) => {
                 parts.ledger.clear(&scope, "assign");
                 true
             }

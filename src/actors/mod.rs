@@ -60,7 +60,7 @@ pub use readers::Readers;
 pub use reconcile::PassReport;
 pub use reconciler::{Reconciler, RunPass, Wake};
 pub use reply::{DeliveryError, Reply, ReplyStatus};
-pub use roster::{Grant, Granted, Presence, Roster, TakeAny};
+pub use roster::{Grant, Granted, Presence, Roster, TakeAny, Taken};
 pub use state_dir::StateDirError;
 pub use view::{
     AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,

@@ -41,6 +41,7 @@ impl Pool {
                 reasons,
                 started_at: self.started_at().0,
                 now: self.clock().now().0,
+                restarts: self.restarts(),
             },
             slots: self.slot_views(&live),
             boards: self.directory().all().iter().map(board_view).collect(),

@@ -27,8 +27,10 @@ use actix::{
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::clock::SharedClock;
+use crate::domain::Timestamp;
+use crate::faults::{Faults, Work};
 use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS, Probe};
-use crate::store::{Job, Operation, Reader, Store, StoreError};
+use crate::store::{Job, Operation, Reader, Store, StoreError, Tx};
 
 /// How many operations may wait, the group in flight included.
 pub const QUEUE_LIMIT: usize = 4096;
@@ -53,6 +55,8 @@ pub struct StoreSettings {
     pub retention_seconds: u32,
     /// Where time comes from.
     pub clock: SharedClock,
+    /// The tests' door.
+    pub faults: Faults,
 }
 
 /// How the store fares.
@@ -179,6 +183,10 @@ impl StoreHandle {
             .try_acquire_owned()
             .map_err(|_| StoreError::Overloaded)?;
         let (reply, answer) = oneshot::channel();
+        let operation = Doored {
+            operation,
+            faults: self.shared.settings.faults.clone(),
+        };
         self.shared.enqueue(Job::new(operation, move |outcome| {
             drop(permit);
             // A caller who has given up needs no reply.
@@ -220,6 +228,24 @@ impl fmt::Debug for StoreHandle {
             .field("path", &self.shared.settings.path)
             .field("status", &*self.shared.status.borrow())
             .finish_non_exhaustive()
+    }
+}
+
+/// An operation that goes through the tests' door first, inside its transaction.
+struct Doored<O> {
+    operation: O,
+    faults: Faults,
+}
+
+impl<O: Operation> Operation for Doored<O> {
+    type Reply = O::Reply;
+
+    fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<Self::Reply, StoreError> {
+        self.faults.begin(Work::Operation, || {
+            let name = std::any::type_name::<O>();
+            name.rsplit("::").next().unwrap_or(name).to_owned()
+        });
+        self.operation.apply(tx, now)
     }
 }
 
@@ -265,6 +291,8 @@ impl StoreActor {
 
     fn flush(&mut self, ctx: &mut Context<Self>) {
         let group = self.presence.shared.take_group();
+        let faults = &self.presence.shared.settings.faults;
+        faults.begin(Work::Group, || "store".to_owned());
         let now = self.clock().now();
         let Some(store) = &mut self.store else {
             return;

@@ -138,6 +138,9 @@ fn show_pool(pool: &PoolView) -> String {
         (false, true) => "ready",
         (false, false) => "not ready",
     });
+    if pool.restarts > 0 {
+        line.push_str(&format!(", {} restarts", pool.restarts));
+    }
     for reason in &pool.reasons {
         line.push_str(&format!("\n  {}", one_line(reason)));
     }

@@ -32,6 +32,7 @@ impl Pool {
             slots: 3,
             retention_seconds: 3600,
             clock: clock.clone(),
+            faults: hermes_pool::faults::Faults::default(),
         });
         let arbiter = Arbiter::new();
         handle.launch(&arbiter.handle());

@@ -33,7 +33,7 @@ use super::store::StoreHandle;
 use super::supervise::{DownGuard, Link};
 use crate::clock::SharedClock;
 use crate::domain::{LeasePolicy, Ordinal, Timestamp};
-use crate::faults::Faults;
+use crate::faults::{Faults, Work};
 use crate::protocol::{
     Envelope, HeartbeatReport, Json, Key, Kind, PayloadError, PollRequest, WorkerResult,
     verify_envelope,
@@ -129,6 +129,11 @@ impl OrdinalActor {
             first_look,
             _guard: guard,
         }
+    }
+
+    fn pass_door(&self) {
+        let name = || format!("ordinal-{}", self.parts.ordinal);
+        self.parts.faults.begin(Work::Message, name);
     }
 
     fn is_draining(&self) -> bool {
@@ -230,6 +235,7 @@ impl Handler<Deliver> for OrdinalActor {
         }: Deliver,
         ctx: &mut Self::Context,
     ) {
+        self.pass_door();
         match self.open(message, kind) {
             Ok((key, envelope)) => {
                 let replier = Replier::new(key, Arc::clone(&self.parts.clock), &envelope, reply);
@@ -247,6 +253,7 @@ impl Handler<Refresh> for OrdinalActor {
     type Result = ();
 
     fn handle(&mut self, _: Refresh, ctx: &mut Self::Context) {
+        self.pass_door();
         self.hints += 1;
         self.refresh(ctx);
     }

@@ -5,6 +5,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::OrdinalActor;
 use crate::actors::events::PoolEvent;
 use crate::actors::reply::Replier;
+use crate::domain::SETTLE_PATIENCE_SECONDS;
 use crate::faults::FaultPoint;
 use crate::protocol::{Ack, Envelope};
 use crate::store::StoreError;
@@ -48,7 +49,9 @@ impl OrdinalActor {
                 Ok(accepted) => {
                     actor.parts.faults.pass(FaultPoint::ResultCommitted);
                     if !accepted.duplicate {
-                        actor.arm(None, ctx);
+                        // What is due is decided by the store; this only makes it look.
+                        let due = actor.parts.clock.now() + SETTLE_PATIENCE_SECONDS;
+                        actor.arm(Some(due), ctx);
                         actor.parts.boards.wake(&accepted.binding.key.board);
                         actor
                             .parts

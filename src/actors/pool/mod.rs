@@ -10,7 +10,7 @@ mod upkeep;
 pub use settings::{PoolError, PoolSettings};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as Atomic};
 
 use std::time::Duration;
 
@@ -66,6 +66,7 @@ struct Shared {
     started_at: Timestamp,
     keys: KeyRing,
     store: StoreHandle,
+    store_restarts: AtomicU64,
     readers: Readers,
     ordinals: Ordinals,
     first_look: FirstLook,
@@ -132,6 +133,13 @@ impl Pool {
     #[must_use]
     pub fn store(&self) -> &StoreHandle {
         &self.shared.store
+    }
+
+    /// How often a part that serves the whole pool was built anew: the StoreActor, the Roster, the lister of boards.
+    #[must_use]
+    pub fn restarts(&self) -> u64 {
+        let boards = self.boards().map_or(0, |boards| boards.restarts());
+        self.shared.store_restarts.load(Atomic::Relaxed) + self.roster().restarts() + boards
     }
 
     /// Reads of the store that decide nothing.

@@ -1,7 +1,7 @@
 //! Putting the actors of a pool together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as Atomic};
 
 use actix::Arbiter;
 use tokio::sync::watch;
@@ -50,6 +50,7 @@ impl Pool {
             slots: settings.slots,
             retention_seconds: settings.retention_seconds,
             clock: Arc::clone(&clock),
+            faults: settings.faults.clone(),
         });
         let draining = Arc::new(AtomicBool::new(false));
         let ordinals = Ordinals::default();
@@ -63,6 +64,7 @@ impl Pool {
         let shared = Shared {
             keys: KeyRing::open(settings.key_file.clone(), settings.slots),
             started_at: clock.now(),
+            store_restarts: AtomicU64::new(0),
             readers: Readers::new(path),
             directory: BoardDirectory::default(),
             ledger: Ledger::default(),
@@ -169,6 +171,7 @@ fn keep_roster(
 ) -> Link<Roster> {
     let (clock, lease_seconds) = (Arc::clone(&keeper.clock), settings.policy.lease_seconds());
     let (ordinals, draining) = (ordinals.clone(), Arc::clone(draining));
+    let faults = settings.faults.clone();
     keeper.keep("roster", move |guard| {
         let granting = !draining.load(Atomic::Relaxed);
         Roster::new(
@@ -176,6 +179,7 @@ fn keep_roster(
             lease_seconds,
             granting,
             ordinals.clone(),
+            faults.clone(),
             guard,
         )
     })

@@ -2,53 +2,56 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering as Atomic;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::Pool;
 use crate::actors::boards::Boards;
+use crate::actors::events::PoolEvent;
 use crate::actors::ordinal::LiveSlots;
 use crate::actors::settle::EndingPolicy;
 use crate::actors::store::StoreStatus;
-use crate::actors::supervise::Keeper;
+use crate::actors::supervise::{Backoff, Keeper};
 use crate::board::BoardHost;
 use crate::domain::Fence;
+use crate::store::StoreError;
 use crate::store::operations::Live;
 
 /// How often the key's file is looked at.
 const KEY_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest pause between two tries to open a store whose file is at fault.
+const OPEN_AGAIN_SECONDS: f64 = 5.0;
 
-/// Builds the StoreActor anew whenever it is down.
+/// Builds the StoreActor anew whenever it is down. One that panicked is counted, and quarantined like any other actor.
 pub(super) async fn keep_store(pool: Pool) {
-    let mut status = pool.shared.store.watch();
-    let mut pause_seconds: f64 = 0.1;
+    let shared = &pool.shared;
+    let mut status = shared.store.watch();
+    let mut backoff = Backoff::default();
     loop {
-        pool.shared
-            .store
-            .launch(&pool.shared.arbiters.store.handle());
-        let down = status.wait_for(|status| {
-            if *status == StoreStatus::Ready {
-                pause_seconds = 0.1;
-            }
-            matches!(status, StoreStatus::Down(_))
-        });
-        let reason = match down.await {
-            Ok(status) => match &*status {
-                StoreStatus::Down(error) => error.to_string(),
-                _ => String::new(),
-            },
+        let began = shared.clock.elapsed();
+        shared.store.launch(&shared.arbiters.store.handle());
+        let down = status.wait_for(|status| matches!(status, StoreStatus::Down(_)));
+        let error = match down.await.as_deref() {
+            Ok(StoreStatus::Down(error)) => error.clone(),
+            Ok(_) => continue,
             Err(_) => return,
         };
-        let now = pool.shared.clock.now();
-        pool.shared
+        let lived = shared.clock.elapsed().saturating_sub(began);
+        let mut pause = backoff.next(lived, fastrand::f64());
+        if matches!(error, StoreError::File { .. }) {
+            pause = pause.min(Duration::from_secs_f64(OPEN_AGAIN_SECONDS));
+        } else {
+            shared.store_restarts.fetch_add(1, Atomic::Relaxed);
+            shared.events.emit(PoolEvent::Restarted("store".to_owned()));
+        }
+        let now = shared.clock.now();
+        let next_try = Some(now + pause.as_secs_f64());
+        shared
             .ledger
-            .defer("store", "open", reason, now, Some(now + pause_seconds));
-        pool.shared
-            .clock
-            .wait_for(Duration::from_secs_f64(pause_seconds))
-            .await;
-        pause_seconds = (pause_seconds * 2.0).min(5.0);
+            .defer("store", "open", error.to_string(), now, next_try);
+        shared.clock.wait_for(pause).await;
     }
 }
 

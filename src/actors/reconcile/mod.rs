@@ -35,6 +35,7 @@ use super::board_parts::BoardParts;
 use super::board_thread::{VisitError, panic_text};
 use super::events::PoolEvent;
 use crate::domain::{IllegalRow, StateName, Timestamp};
+use crate::faults::Work;
 use crate::store::Record;
 
 /// What a pass did.
@@ -78,11 +79,11 @@ enum Step {
 }
 
 impl Step {
-    /// What the ledger calls a panic in this step.
-    fn internal_error(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
-            Self::Settle | Self::Drain => "settle: internal error",
-            Self::Watch => "watch: internal error",
+            Self::Settle => "settle",
+            Self::Drain => "drain",
+            Self::Watch => "watch",
         }
     }
 }
@@ -133,12 +134,14 @@ impl Pass<'_> {
             .ledger
             .clear(self.parts.slug.as_str(), "read the store");
         let mut records = Vec::with_capacity(rows.len());
+        let mut illegal = Vec::new();
         for row in rows {
             match row {
                 Ok(record) => records.push(record),
-                Err(illegal) => self.illegal(&illegal),
+                Err(row) => illegal.push(row),
             }
         }
+        self.not_understood("read the row", &illegal);
         self.memory.keep_only(&records);
         for (step, state) in [
             (Step::Settle, StateName::Result),
@@ -159,23 +162,38 @@ impl Pass<'_> {
         self.memory.looked_at_all(self.board_is_down);
     }
 
-    fn illegal(&mut self, row: &IllegalRow) {
-        self.put_off(&row.run, "read the row", row.to_string());
+    /// Rows that cannot be understood are left to people; those that somebody mended are no longer put off.
+    fn not_understood(&mut self, what: &'static str, rows: &[IllegalRow]) {
+        for row in rows {
+            self.put_off(&row.run, what, row.to_string());
+        }
+        let slug = self.parts.slug.as_str();
+        self.parts
+            .ledger
+            .retain(slug, what, |scope| rows.iter().any(|row| row.run == scope));
     }
 
     /// One row, alone: whatever happens in it ends here.
     async fn guarded(&mut self, step: Step, record: &Record) {
+        let scope = record.assignment.binding().key.to_string();
+        let faults = self.parts.faults.clone();
+        let (slug, name) = (self.parts.slug.clone(), step.name());
         let work = async {
+            faults.begin(Work::Step, || format!("{slug}/{name}"));
             match step {
-                Step::Settle => self.settle(record).await,
-                Step::Drain => self.drain(record).await,
+                Step::Settle | Step::Drain => self.settle(record).await,
                 Step::Watch => self.watch(record).await,
             }
         };
-        let scope = record.assignment.binding().key.to_string();
-        match AssertUnwindSafe(work).catch_unwind().await {
-            Ok(()) => self.parts.ledger.clear(&scope, step.internal_error()),
-            Err(panic) => self.put_off(&scope, step.internal_error(), panic_text(panic.as_ref())),
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        self.note_panic(&scope, outcome);
+    }
+
+    /// Keeps the ledger in step with whether a piece of work panicked.
+    fn note_panic(&mut self, scope: &str, outcome: std::thread::Result<()>) {
+        match outcome {
+            Ok(()) => self.parts.ledger.clear(scope, "internal error"),
+            Err(panic) => self.put_off(scope, "internal error", panic_text(panic.as_ref())),
         }
     }
 

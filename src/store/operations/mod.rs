@@ -20,7 +20,7 @@ mod result;
 pub use add::{AddAssignment, Added};
 pub use claims::{NoteBoardHeartbeat, NoteConfirmed, SetNotBefore};
 pub use collect::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
-pub use end::{Defer, Deferral, End, Unconfirmed};
+pub use end::{End, Unconfirmed};
 pub use expire::{Expire, Expiry, Live, LiveOf};
 pub use heartbeat::{Beat, Heartbeat};
 pub use intents::{DropIntent, IsIntended, RecordIntent};
