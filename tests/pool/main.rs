@@ -14,6 +14,7 @@ mod contract;
 mod dispatch;
 mod isolation;
 mod leases;
+mod odd_task;
 mod ownership;
 mod panics;
 mod poison;

@@ -24,6 +24,20 @@ use crate::store::operations::{DropIntent, IsIntended};
 /// Why a run goes back that has the number of an older one.
 const NAME_TAKEN: &str = "the execution pool knows another run of this number: the board was restored from an older copy";
 
+/// Work that is put off between the claim and its assignment, as the ledger names it.
+const AFTER_THE_CLAIM: [&str; 10] = [
+    "note the intent",
+    "read the task",
+    "assign",
+    "park",
+    "resolve the claim",
+    "give the claim back",
+    "find its board",
+    "drop the intent",
+    "ask for the intent",
+    "internal error",
+];
+
 /// What a board shows of an intent.
 enum Found {
     /// It was never claimed, or the run is over.
@@ -47,17 +61,20 @@ impl Pass<'_> {
             Err(error) => {
                 return self.put_off(
                     self.parts.slug.as_str(),
-                    "read the store",
+                    "read the intents",
                     error.to_string(),
                 );
             }
         };
+        self.parts
+            .ledger
+            .clear(self.parts.slug.as_str(), "read the intents");
         let (mut present, mut illegal) = (Vec::new(), Vec::new());
         for intent in intents {
             match intent {
                 Ok(intent) => {
                     present.push(intent.lock.as_str().to_owned());
-                    self.intent(&intent).await;
+                    self.guarded_intent(&intent).await;
                 }
                 Err(row) => illegal.push(row),
             }
@@ -67,7 +84,7 @@ impl Pass<'_> {
     }
 
     /// One intent, alone: whatever happens in it ends here.
-    async fn intent(&mut self, intent: &Intent) {
+    async fn guarded_intent(&mut self, intent: &Intent) {
         let scope = self.parts.scope(intent.task.as_str());
         let work = async {
             self.parts
@@ -107,8 +124,9 @@ impl Pass<'_> {
         match self.parts.visit(&scope, "resolve the claim", visit).await {
             Ok(Found::Nothing) => self.drop_intent(intent).await,
             Ok(Found::Run(run)) => self.take_over(intent, run).await,
-            Ok(Found::Suspect(why)) | Err(VisitError::Board(BoardError::Gone(why))) => {
-                self.intent_sighted(intent, why).await;
+            Ok(Found::Suspect(why)) => self.intent_sighted(intent, why).await,
+            Err(error @ VisitError::Board(BoardError::Gone(_))) => {
+                self.intent_sighted(intent, error.to_string()).await;
             }
             Err(error) => self.visit_failed(&error),
         }
@@ -223,11 +241,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Nothing is left of the claim, nor of what went wrong with it.
+    /// Nothing is left of the claim, nor of what went wrong with it once it was made. What keeps the task from being
+    /// claimed at all goes on.
     fn resolved(&mut self, intent: &Intent) {
         self.report.intents += 1;
         let scope = self.parts.scope(intent.task.as_str());
-        self.parts.ledger.clear_all(&scope);
+        for what in AFTER_THE_CLAIM {
+            self.parts.ledger.clear(&scope, what);
+        }
         self.parts
             .events
             .emit(PoolEvent::IntentResolved(self.parts.slug.clone()));
