@@ -264,7 +264,7 @@ async fn a_step_or_visit_that_always_panics_puts_off_its_own_rows_and_nothing_el
             if let Ok(Some(job)) = worker.try_poll().await {
                 submit(&mut pool, &worker, &job).await;
             }
-            pool.a_moment(5.0).await;
+            pool.a_moment(1.0).await;
         }
     }
 }
