@@ -18,7 +18,6 @@ use uuid::Uuid;
 
 use super::adopt::{Adopted, Prepared, add, prepare};
 use super::board_parts::BoardParts;
-use super::board_thread::VisitError;
 use super::events::PoolEvent;
 use super::roster::{Forget, Grant, Granted, Want};
 use super::supervise::{DownGuard, Stop};
@@ -257,7 +256,7 @@ async fn fill(parts: &BoardParts, grant: Grant) -> bool {
             return false;
         }
         match claim(parts, &task, &grant).await {
-            Attempted::Lost => {}
+            Attempted::Not => {}
             Attempted::Failed => return false,
             Attempted::Claimed(intent, run) => return assign(parts, &intent, &run, grant).await,
         }
@@ -266,9 +265,9 @@ async fn fill(parts: &BoardParts, grant: Grant) -> bool {
 }
 
 enum Attempted {
-    /// This task cannot be had: somebody else has it, or it alone is at fault. The next one may be.
-    Lost,
-    /// The board or the store is at fault, so that the next task would fail the same way. It is in the ledger.
+    /// Somebody else has the task, or it cannot be claimed, which is in the ledger; the next one may be had.
+    Not,
+    /// Something is wrong with the board or the store, and is in the ledger.
     Failed,
     /// It is ours.
     Claimed(Box<Held>, RunRef),
@@ -283,12 +282,13 @@ struct Held {
 /// The first two durable steps: the intent, and the claim under its lock.
 async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
     let scope = parts.scope(task.as_str());
-    let anchor = match parts
-        .visit(&scope, "claim", |board, _| board.anchor())
+    let Ok(anchor) = parts
+        .visit(parts.slug.as_str(), "look for work", |board, _| {
+            board.anchor()
+        })
         .await
-    {
-        Ok(anchor) => anchor,
-        Err(error) => return not_claimed(&error),
+    else {
+        return Attempted::Failed;
     };
     let held = hold(parts, task, grant, anchor);
     if let Err(error) = parts
@@ -327,21 +327,13 @@ async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
             })
             .await
         {
-            Ok(_) => Attempted::Lost,
+            Ok(_) => Attempted::Not,
             // The Reconciler finds that the board has no such claim.
             Err(_) => Attempted::Failed,
         },
-        // Whether it was claimed is for the board to tell: the intent stands, and a pass resolves it.
-        Err(error) => not_claimed(&error),
-    }
-}
-
-/// What a failed visit for one task means for the tasks behind it.
-fn not_claimed(error: &VisitError) -> Attempted {
-    if error.is_of_the_board() {
-        Attempted::Failed
-    } else {
-        Attempted::Lost
+        Err(error) if error.is_of_the_board() => Attempted::Failed,
+        // The Reconciler finds out whether this one was claimed.
+        Err(_) => Attempted::Not,
     }
 }
 
@@ -368,10 +360,14 @@ async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) -> 
     match prepare(parts, run, &scope).await {
         Ok(Prepared::Payload(payload)) => match add(parts, &held.intent, run, payload, grant).await
         {
-            // The intent of a run whose name is taken stands; a pass gives the claim back.
-            Ok(Adopted::Added | Adopted::NameTaken) => {
+            Ok(Adopted::Added) => {
                 parts.ledger.clear(&scope, "assign");
                 true
+            }
+            // The intent of a run whose name is taken stands; a pass gives the claim back.
+            Ok(Adopted::NameTaken) => {
+                parts.ledger.clear(&scope, "assign");
+                false
             }
             Err(error) => {
                 parts

@@ -228,7 +228,7 @@ async fn a_step_or_visit_that_always_panics_puts_off_its_own_rows_and_nothing_el
         (Work::Visit, "a/settle"),
         (Work::Visit, "a/watch"),
         (Work::Visit, "a/look for work"),
-        (Work::Visit, "a/claim"),
+        (Work::Visit, "a/make the claim"),
         (Work::Visit, "a/read the task"),
     ] {
         let stage = Stage::new(2);
@@ -264,7 +264,7 @@ async fn a_step_or_visit_that_always_panics_puts_off_its_own_rows_and_nothing_el
             if let Ok(Some(job)) = worker.try_poll().await {
                 submit(&mut pool, &worker, &job).await;
             }
-            pool.a_moment(5.0).await;
+            pool.a_moment(1.0).await;
         }
     }
 }
@@ -320,7 +320,7 @@ async fn a_task_that_breaks_its_claim_leaves_the_tasks_behind_it_their_turn() {
     let second = stage.task(&board, "second");
     stage
         .faults
-        .arm_work(Work::Visit, "a/claim", Fault::PanicOnce);
+        .arm_work(Work::Visit, "a/make the claim", Fault::PanicOnce);
     let mut pool = stage.start().await;
     let worker = pool.worker(0);
     worker.poll().await;

@@ -262,11 +262,12 @@ impl Running<'_> {
 
     /// Lets time pass, and what became due then begin: the actors' threads get their turn.
     pub(crate) async fn a_moment(&mut self, seconds: f64) {
+        // Only what happens from now on counts: what was not listened to yet would let time run ahead of the pool.
+        let mut from_now_on = self.pool.listen();
         self.advance(seconds);
         let anything = |_: &PoolEvent| true;
-        let _ = self
-            .events
-            .wait_for(Duration::from_millis(5), anything)
+        let _ = from_now_on
+            .wait_for(Duration::from_millis(10), anything)
             .await;
     }
 

@@ -21,8 +21,11 @@ use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, IsIntended};
 
+/// Why a run goes back that has the number of an older one.
+const NAME_TAKEN: &str = "the execution pool knows another run of this number: the board was restored from an older copy";
+
 /// Work that is put off between the claim and its assignment, as the ledger names it.
-const AFTER_THE_CLAIM: [&str; 9] = [
+const AFTER_THE_CLAIM: [&str; 10] = [
     "note the intent",
     "read the task",
     "assign",
@@ -31,10 +34,9 @@ const AFTER_THE_CLAIM: [&str; 9] = [
     "give the claim back",
     "find its board",
     "drop the intent",
+    "ask for the intent",
     "internal error",
 ];
-/// Why a run goes back that has the number of an older one.
-const NAME_TAKEN: &str = "the execution pool knows another run of this number: the board was restored from an older copy";
 
 /// What a board shows of an intent.
 enum Found {
@@ -72,7 +74,7 @@ impl Pass<'_> {
             match intent {
                 Ok(intent) => {
                     present.push(intent.lock.as_str().to_owned());
-                    self.intent(&intent).await;
+                    self.guarded_intent(&intent).await;
                 }
                 Err(row) => illegal.push(row),
             }
@@ -82,7 +84,7 @@ impl Pass<'_> {
     }
 
     /// One intent, alone: whatever happens in it ends here.
-    async fn intent(&mut self, intent: &Intent) {
+    async fn guarded_intent(&mut self, intent: &Intent) {
         let scope = self.parts.scope(intent.task.as_str());
         let work = async {
             self.parts

@@ -144,6 +144,8 @@ pub(super) fn claims_with(visit: &Visit<'_>, prefix: &str) -> Result<Vec<PoolCla
     if !visit.features.initialised {
         return Ok(Vec::new());
     }
+    // A schema that may not be written to may lack the columns, too: that is what is wrong with it, not the reading.
+    visit.features.writable()?;
     let mut statement = visit.sql.prepare_cached(
         "SELECT id, claim_lock FROM tasks WHERE status = 'running' AND substr(claim_lock, 1, length(?1)) = ?1",
     )?;
