@@ -4,7 +4,8 @@
 //! store; tells the Roster whether the slot is free, and a board that one of its runs needs attention.
 //!
 //! Invariants: a reply leaves only after the commit that it tells of; of several waiting polls the newest is served and
-//! the others answer idle; the timer decides nothing, it only makes the store look, and the store compares again.
+//! the others answer idle; the timer decides nothing, it only makes the store look, and the store compares again; a slot
+//! has few operations in the store at once, so that a worker which sends without end makes nobody's commits longer.
 //!
 //! Crash, restart: everything but the waiting poll and the time of the worker's last sign stands in the store, and is
 //! read from there when the actor starts. A worker whose poll was lost asks again.
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::Duration;
 
 use actix::{Actor, Context, Handler, Message, SpawnHandle};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::boards::BoardDirectory;
 use super::events::Events;
@@ -45,6 +46,8 @@ use polls::Waiting;
 
 /// Messages that may wait for one slot: those of its worker that are admitted at once, and hints.
 const MAILBOX_LIMIT: usize = 256;
+/// Operations that one slot may have in the store at once. A worker in good order needs one, and two after a lost answer.
+const STORE_TURNS: usize = 2;
 
 /// A message of the slot's worker: parsed, not yet verified.
 #[derive(Message)]
@@ -103,6 +106,8 @@ pub struct OrdinalParts {
 pub struct OrdinalActor {
     parts: OrdinalParts,
     key: Option<Key>,
+    /// The turns that are free; what waits for one is served in the order in which it came.
+    turns: Arc<Semaphore>,
     waiting: Option<(Waiting, SpawnHandle)>,
     timer: Option<(Timestamp, SpawnHandle)>,
     due: Option<Timestamp>,
@@ -120,6 +125,7 @@ impl OrdinalActor {
         Self {
             parts,
             key: None,
+            turns: Arc::new(Semaphore::new(STORE_TURNS)),
             waiting: None,
             timer: None,
             due: None,
@@ -194,13 +200,17 @@ impl OrdinalActor {
         replier.refuse_payload(error);
     }
 
-    /// Asks the store. The future owns what it needs, so that the actor goes on meanwhile.
+    /// Asks the store when it is this slot's turn. The future owns what it needs, so that the actor goes on meanwhile.
     fn call<O: Operation>(
         &self,
         operation: O,
     ) -> impl Future<Output = Result<O::Reply, StoreError>> + 'static {
-        let store = self.parts.store.clone();
-        async move { store.call(operation).await }
+        let (store, turns) = (self.parts.store.clone(), Arc::clone(&self.turns));
+        async move {
+            // Turns are never closed; without one the store's own bound still holds.
+            let _turn = turns.acquire().await.ok();
+            store.call(operation).await
+        }
     }
 }
 
