@@ -10,18 +10,18 @@
     reason = "a test that cannot go on has failed"
 )]
 
-//mod crowd;
-//mod endpoints;
+mod crowd;
+mod endpoints;
 mod flood;
 #[path = "../http/message.rs"]
 #[expect(dead_code, reason = "hostile messages are written in tests/http")]
 mod message;
-//mod misuse;
+mod misuse;
 mod peer;
 #[path = "../serve/process.rs"]
 #[expect(dead_code, reason = "tests/serve does more with a process")]
 mod process;
-//mod secrets;
+mod secrets;
 #[path = "../http/served.rs"]
 #[expect(dead_code, reason = "tests/http does more with servers")]
 mod served;
