@@ -1,10 +1,17 @@
 //! Hermes writes without pause, from several threads, while the pool works on the same board and dies a few times.
+//!
+//! No second process of Hermes may come near the board meanwhile: with a SQLite before 3.51.3, and with the raw opens of
+//! Hermes 0.19, two of them destroy a board within seconds, without any help of ours. So the tasks are added by our adapter,
+//! as `hermes-pool board add` does.
 
 use std::time::Duration;
 
+use hermes_pool::board::hermes::{HermesBoards, NewTask, Settings};
+use hermes_pool::domain::BoardSlug;
 use serde_json::{Value, json};
 
 use super::oracle::Oracle;
+use super::process::{LANE, now};
 use super::whole_run::boards;
 use super::whole_run::invariants::{Dump, assert_settled, assert_undisturbed};
 use super::whole_run::process::Process;
@@ -24,6 +31,19 @@ fn storm_task(oracle: &mut Oracle) -> String {
     let task = boards::add(oracle, BOARD, "storm", json!({"assignee": "somebody"}));
     oracle.get("claim", json!({"board": BOARD, "id": task}));
     task
+}
+
+/// Adds tasks for the pool.
+fn add_tasks(boards: &HermesBoards) {
+    let mut board = boards.open(&BoardSlug::parse(BOARD).unwrap()).unwrap();
+    for _ in 0..TASKS {
+        let task = NewTask {
+            title: "task".to_owned(),
+            assignee: Some(LANE.to_owned()),
+            ..NewTask::default()
+        };
+        board.create_task(&task, now()).unwrap();
+    }
 }
 
 /// The board without one task.
@@ -46,6 +66,7 @@ fn all_that_was_acknowledged_stands_after_a_storm_of_hermes_and_deaths_of_the_po
     };
     boards::create(&mut oracle, BOARD);
     let task = storm_task(&mut oracle);
+    let adapter = HermesBoards::new(oracle.home().to_owned(), Settings::default());
     let port = fixed_port();
     let site = Site::new("storm", oracle.home(), &[BOARD], WORKERS, port);
     let address = format!("127.0.0.1:{port}");
@@ -56,9 +77,7 @@ fn all_that_was_acknowledged_stands_after_a_storm_of_hermes_and_deaths_of_the_po
     let storm = std::thread::spawn(move || stormy.get("storm", storm));
     let mut lives = 0;
     while lives < DEATHS || !storm.is_finished() {
-        for _ in 0..TASKS {
-            boards::add(&mut oracle, BOARD, "task", json!({}));
-        }
+        add_tasks(&adapter);
         let mut coordinator = site.serve("");
         coordinator.hear("event=offered");
         // Not to wait for anything: the moment of death is meant to be any.
