@@ -28,10 +28,11 @@ fn two_pools_and_hermes_that_race_for_fifty_tasks_claim_each_once() {
             (coordinator, workers.collect())
         })
         .collect();
+    let add = |_| boards::add(&mut oracle, BOARD, "task", json!({}));
+    let tasks: Vec<String> = (0..TASKS).map(add).collect();
+    // The pools begin at the front, and Hermes at the back.
     let mut by_hermes = 0;
-    for _ in 0..TASKS {
-        let task = boards::add(&mut oracle, BOARD, "task", json!({}));
-        // Hermes comes after the pools have had a moment, or before.
+    for task in tasks.iter().rev() {
         let claim = oracle.get("claim", json!({"board": BOARD, "id": task}));
         if let Some(run) = claim["run"].as_i64() {
             by_hermes += 1;
@@ -51,6 +52,7 @@ fn two_pools_and_hermes_that_race_for_fifty_tasks_claim_each_once() {
         workers.into_iter().for_each(|worker| drop(worker.kill()));
     }
     eprintln!("{by_hermes} by Hermes, {} by the pools", by_pools());
+    assert!(by_hermes > 0 && by_pools() > 0, "there was a race");
     let dump = oracle.get("dump", json!({"board": BOARD}));
     Dump::new(BOARD, dump).assert_all_done_once();
 }

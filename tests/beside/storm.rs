@@ -15,7 +15,7 @@ use super::process::{LANE, now};
 use super::whole_run::boards;
 use super::whole_run::invariants::{Dump, assert_settled, assert_undisturbed};
 use super::whole_run::process::Process;
-use super::whole_run::site::{Site, fixed_port};
+use super::whole_run::site::{Site, fixed_port, workers_address};
 
 const BOARD: &str = "lab";
 const WORKERS: u16 = 3;
@@ -86,6 +86,7 @@ fn all_that_was_acknowledged_stands_after_a_storm_of_hermes_and_deaths_of_the_po
         lives += 1;
     }
     let mut coordinator = site.serve("");
+    workers_address(&mut coordinator);
     coordinator.until(|| site.has_finalized(lives * TASKS));
     coordinator.stop();
     let said: Vec<Vec<String>> = workers.into_iter().map(Process::kill).collect();
