@@ -126,12 +126,6 @@ impl ManualClock {
         self.moved.notify_waiters();
     }
 
-    /// Sets the wall clock, as an operator or a time server would; no time passes.
-    pub fn set_wall(&self, now: Timestamp) {
-        self.lock().now = now;
-        self.moved.notify_waiters();
-    }
-
     fn lock(&self) -> MutexGuard<'_, ManualState> {
         locked(&self.state)
     }

@@ -129,12 +129,6 @@ impl Faults {
         self.shared.armed.store(true, Ordering::Relaxed);
     }
 
-    /// Lets everybody pass again.
-    pub fn disarm(&self) {
-        self.faults().clear();
-        self.shared.armed.store(false, Ordering::Relaxed);
-    }
-
     /// Passes a point.
     ///
     /// # Panics

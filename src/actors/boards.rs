@@ -283,6 +283,7 @@ impl Boards {
         match self.pair(slug) {
             Ok(board) => {
                 log::info!("event=board_served board={slug}");
+                self.template.ledger.clear(slug.as_str(), "serve the board");
                 self.directory.insert(board);
             }
             Err(error) => {
@@ -357,7 +358,8 @@ impl Boards {
             endings: template.endings.clone(),
             interval_seconds: template.interval_seconds,
             held: HeldIntents::default(),
-            open: Arc::new(AtomicBool::new(true)),
+            // Only a listing opens it: a board that is merely referred to may be archived or left out.
+            open: Arc::new(AtomicBool::new(false)),
             draining: Arc::clone(&template.draining),
             status: Arc::default(),
             faults: template.faults.clone(),
@@ -370,7 +372,7 @@ impl Boards {
             log::info!("event=board_let_go board={slug}");
             board.reconciler.retire();
             board.dispatcher.retire();
-            self.template.ledger.clear_all(slug.as_str());
+            self.template.ledger.clear_board(slug);
         }
     }
 }

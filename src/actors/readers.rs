@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::store::{FileProblem, Reader, StoreError};
+use crate::store::{Reader, StoreError};
 
 /// Connections kept for the next read.
 const KEPT: usize = 4;
@@ -46,18 +46,6 @@ impl Readers {
         });
         job.await
             .unwrap_or_else(|error| Err(StoreError::Panicked(error.to_string())))
-    }
-
-    /// Whether the error says that no coordinator has prepared the store yet.
-    #[must_use]
-    pub fn is_not_prepared(error: &StoreError) -> bool {
-        matches!(
-            error,
-            StoreError::File {
-                problem: FileProblem::NotPrepared,
-                ..
-            }
-        )
     }
 
     fn take(&self) -> Option<Reader> {

@@ -79,10 +79,10 @@ impl Pool {
 
     /// What is true at the moment, as numbers.
     pub async fn gauges(&self) -> Gauges {
-        let snapshot = self.snapshot().await.ok();
-        let Some(snapshot) = snapshot else {
+        let Ok(snapshot) = self.snapshot().await else {
             return Gauges {
                 deferrals: self.ledger().len() as u64,
+                ready: self.reasons().is_empty(),
                 ..Gauges::default()
             };
         };

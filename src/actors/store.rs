@@ -27,7 +27,7 @@ use actix::{
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::clock::SharedClock;
-use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
+use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS, Probe};
 use crate::store::{Job, Operation, Reader, Store, StoreError};
 
 /// How many operations may wait, the group in flight included.
@@ -37,6 +37,8 @@ pub const QUEUE_LIMIT: usize = 4096;
 const COLLECT_INTERVAL: Duration = Duration::from_secs(60);
 /// How long others come first when there is more to collect.
 const COLLECT_PAUSE: Duration = Duration::from_millis(20);
+/// How long after a commit that failed the store is tried again, if nobody else does.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
 /// How many rows are collected at once: a few milliseconds' work.
 const COLLECT_SLICE: u32 = 1000;
 
@@ -118,12 +120,13 @@ impl Shared {
         }
     }
 
-    fn report(&self, status: StoreStatus) {
+    /// Tells how the store fares; returns whether that is news.
+    fn report(&self, status: StoreStatus) -> bool {
         self.status.send_if_modified(|known| {
             let changed = *known != status;
             *known = status;
             changed
-        });
+        })
     }
 }
 
@@ -224,6 +227,8 @@ impl fmt::Debug for StoreHandle {
 pub struct StoreActor {
     store: Option<Store>,
     presence: Presence,
+    /// A probe is due.
+    probing: bool,
 }
 
 /// Tells the handle when the actor is gone, however that came about.
@@ -250,6 +255,7 @@ impl StoreActor {
         Self {
             store: store.ok(),
             presence,
+            probing: false,
         }
     }
 
@@ -257,20 +263,53 @@ impl StoreActor {
         &self.presence.shared.settings.clock
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self, ctx: &mut Context<Self>) {
         let group = self.presence.shared.take_group();
         let now = self.clock().now();
         let Some(store) = &mut self.store else {
             return;
         };
-        let status = match store.commit_group(group, now) {
-            Ok(()) => StoreStatus::Ready,
-            Err(error) => {
-                log::error!("a group was not committed: {error}");
-                StoreStatus::Failing(error)
+        let committed = store.commit_group(group, now);
+        self.fares(committed, ctx);
+    }
+
+    /// Reports how the last commit went, once for each change. While commits fail, the actor tries one of its own from
+    /// time to time: the pool may be waiting for the store before anybody asks it for anything.
+    fn fares(&mut self, committed: Result<(), StoreError>, ctx: &mut Context<Self>) {
+        match committed {
+            Ok(()) => {
+                if self.presence.shared.report(StoreStatus::Ready) {
+                    log::info!("groups are committed again");
+                }
             }
-        };
-        self.presence.shared.report(status);
+            Err(error) => {
+                let status = StoreStatus::Failing(error.clone());
+                if self.presence.shared.report(status) {
+                    log::error!("a group was not committed: {error}");
+                }
+                self.probe_after(PROBE_PAUSE, ctx);
+            }
+        }
+    }
+
+    fn probe_after(&mut self, pause: Duration, ctx: &mut Context<Self>) {
+        if self.probing {
+            return;
+        }
+        self.probing = true;
+        let wait = self.clock().wait_for(pause).into_actor(self);
+        ctx.spawn(wait.map(|(), actor, ctx| {
+            actor.probing = false;
+            let now = actor.clock().now();
+            if matches!(
+                *actor.presence.shared.status.borrow(),
+                StoreStatus::Failing(_)
+            ) && let Some(store) = &mut actor.store
+            {
+                let probed = store.run(Probe, now);
+                actor.fares(probed, ctx);
+            }
+        }));
     }
 
     /// Collects one slice after a while, and so on for as long as the actor lives.
@@ -333,7 +372,7 @@ struct Flush;
 impl Handler<Flush> for StoreActor {
     type Result = ();
 
-    fn handle(&mut self, _flush: Flush, _ctx: &mut Self::Context) {
-        self.flush();
+    fn handle(&mut self, _flush: Flush, ctx: &mut Self::Context) {
+        self.flush(ctx);
     }
 }

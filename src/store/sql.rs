@@ -107,6 +107,7 @@ statements! {
     COUNTS = "SELECT state,count(*) FROM assignments WHERE ", unsettled!(),
         " GROUP BY state UNION ALL SELECT state,count(*) FROM assignments WHERE ", ended!(), " GROUP BY state";
     FENCE = "SELECT fence FROM pool";
+    PROBE = "UPDATE pool SET fence=fence";
 }
 
 #[cfg(test)]

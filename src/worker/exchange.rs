@@ -7,12 +7,9 @@
 use uuid::Uuid;
 
 use crate::protocol::{
-    Ack, AssignmentPayload, Binding, DEFAULT_ENVELOPE_LIFETIME_SECONDS, Json, Key, Kind,
+    Ack, AssignmentPayload, Binding, DEFAULT_ENVELOPE_LIFETIME_SECONDS, Json, Key, Kind, MAX_SLOTS,
     PayloadError, ProtocolError, parse_wire, sign_envelope, verify_envelope,
 };
-
-/// The most slots a pool can have; which of them is meant is checked against the request.
-const MOST_SLOTS: u16 = 10_000;
 
 /// A request that was signed and may be sent.
 #[derive(Debug)]
@@ -99,7 +96,8 @@ impl Request {
     /// [`Untrusted`] for a reply that must not be acted upon.
     pub(super) fn verify(&self, key: &Key, body: &[u8], now: i64) -> Result<Reply, Untrusted> {
         let message = parse_wire(body)?;
-        let envelope = verify_envelope(key, message, None, now, MOST_SLOTS)?;
+        // How many slots the pool has is unknown here; which of them is meant is checked below.
+        let envelope = verify_envelope(key, message, None, now, MAX_SLOTS)?;
         if envelope.delivery_id != self.delivery_id {
             return Err(Untrusted::NotOurs("delivery_id"));
         }

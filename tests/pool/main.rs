@@ -12,5 +12,6 @@ mod support;
 mod dispatch;
 mod isolation;
 mod leases;
+mod odd_task;
 mod ownership;
 mod results;

@@ -109,14 +109,20 @@ impl OrdinalActor {
         let (poll, timer) = self.waiting.take()?;
         ctx.cancel_future(timer);
         self.parts.presence.set_waiting(false);
+        // A client that hung up is no sign of its worker.
+        if poll.replier.is_abandoned() {
+            return None;
+        }
         self.parts.presence.seen(self.parts.clock.now());
-        (!poll.replier.is_abandoned()).then_some(poll)
+        Some(poll)
     }
 
     pub(super) fn stop_waiting(&mut self) {
         if let Some((poll, _)) = self.waiting.take() {
             self.parts.presence.set_waiting(false);
-            self.parts.presence.seen(self.parts.clock.now());
+            if !poll.replier.is_abandoned() {
+                self.parts.presence.seen(self.parts.clock.now());
+            }
             self.idle(poll);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use actix::Arbiter;
 use tokio::sync::watch;
 
-use super::upkeep::{keep_store, reload_key, serve_boards};
+use super::upkeep::{keep_store, look_at_key, serve_boards};
 use super::{Arbiters, Pool, PoolError, PoolSettings, Shared};
 use crate::actors::boards::{BoardDirectory, BoardTemplate};
 use crate::actors::events::Events;
@@ -24,9 +24,7 @@ use crate::actors::supervise::{Keeper, Link};
 use crate::board::BoardHost;
 use crate::clock::SharedClock;
 use crate::domain::Ordinal;
-
-/// Name of the store's file in the state directory.
-const STORE_FILE: &str = "assignments.db";
+use crate::store::STORE_FILE;
 
 impl Pool {
     /// Starts a pool on the given paths, with the given time and boards. It needs a running actix system.
@@ -90,7 +88,10 @@ impl Pool {
             pool.serve_slot(Ordinal(ordinal));
         }
         pool.shared.arbiters.control.spawn(keep_store(pool.clone()));
-        pool.shared.arbiters.control.spawn(reload_key(pool.clone()));
+        pool.shared
+            .arbiters
+            .control
+            .spawn(look_at_key(pool.clone()));
         pool.shared
             .arbiters
             .control

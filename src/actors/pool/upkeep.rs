@@ -13,7 +13,11 @@ use crate::actors::settle::EndingPolicy;
 use crate::actors::store::StoreStatus;
 use crate::actors::supervise::Keeper;
 use crate::board::BoardHost;
+use crate::domain::Fence;
 use crate::store::operations::Live;
+
+/// How often the key's file is looked at.
+const KEY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Builds the StoreActor anew whenever it is down.
 pub(super) async fn keep_store(pool: Pool) {
@@ -56,13 +60,13 @@ async fn follow(
     status.wait_for(wanted).await.ok().map(|_| ())
 }
 
-/// Reads the key as soon as its file can be read.
-pub(super) async fn reload_key(pool: Pool) {
-    while pool.shared.keys.problem().is_some() {
-        pool.shared.clock.wait_for(Duration::from_secs(1)).await;
+/// Looks at the key's file for as long as the pool lives.
+pub(super) async fn look_at_key(pool: Pool) {
+    loop {
+        pool.shared.clock.wait_for(KEY_INTERVAL).await;
         let keys = pool.shared.keys.clone();
-        // A panic while reading leaves the key unknown, and the next try comes.
-        let _ = tokio::task::spawn_blocking(move || keys.reload()).await;
+        // A panic while looking leaves what was known, and the next look comes.
+        let _ = tokio::task::spawn_blocking(move || keys.look()).await;
     }
 }
 
@@ -75,46 +79,9 @@ pub(super) async fn serve_boards(
     looked: watch::Sender<Option<LiveSlots>>,
 ) {
     let mut status = pool.shared.store.watch();
-    let fence = loop {
-        if follow(&mut status, |status| *status == StoreStatus::Ready)
-            .await
-            .is_none()
-        {
-            return;
-        }
-        pool.shared.ledger.clear("store", "open");
-        match pool
-            .shared
-            .readers
-            .read(|reader| Ok((reader.fence()?, reader.live()?)))
-            .await
-        {
-            Ok((fence, live)) => {
-                let all_understood = live.iter().all(Result::is_ok);
-                let slots: BTreeMap<_, _> = live
-                    .into_iter()
-                    .flatten()
-                    .map(|record| Live::of(&record.assignment, &pool.shared.settings.policy))
-                    .map(|live| (live.binding.ordinal, live))
-                    .collect();
-                // A slot that was taken out of the pool still has its timer while a row refers to it.
-                slots.keys().for_each(|ordinal| pool.serve_slot(*ordinal));
-                if all_understood {
-                    looked.send_replace(Some(Arc::new(slots)));
-                }
-                break fence;
-            }
-            Err(error) => {
-                let now = pool.shared.clock.now();
-                pool.shared
-                    .ledger
-                    .defer("store", "read", error.to_string(), now, None);
-                pool.shared.clock.wait_for(Duration::from_secs(1)).await;
-            }
-        }
+    let Some(fence) = first_look(&pool, &mut status, looked).await else {
+        return;
     };
-    drop(looked);
-    pool.shared.ledger.clear("store", "read");
     let settings = &pool.shared.settings;
     let endings = EndingPolicy {
         pool: settings.id.clone(),
@@ -145,5 +112,47 @@ pub(super) async fn serve_boards(
         }
         // What a slot asked while the store was down went unanswered.
         pool.shared.ordinals.refresh_all();
+    }
+}
+
+/// Reads the store for the first time, again until it can be read: its fence, and what the slots hold, which they are told
+/// through `looked`. `None` when the store is gone for good.
+async fn first_look(
+    pool: &Pool,
+    status: &mut watch::Receiver<StoreStatus>,
+    looked: watch::Sender<Option<LiveSlots>>,
+) -> Option<Fence> {
+    let shared = &pool.shared;
+    loop {
+        follow(status, |status| *status == StoreStatus::Ready).await?;
+        shared.ledger.clear("store", "open");
+        let read = shared
+            .readers
+            .read(|reader| Ok((reader.fence()?, reader.live()?)));
+        match read.await {
+            Ok((fence, live)) => {
+                shared.ledger.clear("store", "read");
+                let all_understood = live.iter().all(Result::is_ok);
+                let slots: BTreeMap<_, _> = live
+                    .into_iter()
+                    .flatten()
+                    .map(|record| Live::of(&record.assignment, &shared.settings.policy))
+                    .map(|live| (live.binding.ordinal, live))
+                    .collect();
+                // A slot that was taken out of the pool still has its timer while a row refers to it.
+                slots.keys().for_each(|ordinal| pool.serve_slot(*ordinal));
+                if all_understood {
+                    looked.send_replace(Some(Arc::new(slots)));
+                }
+                return Some(fence);
+            }
+            Err(error) => {
+                let now = shared.clock.now();
+                shared
+                    .ledger
+                    .defer("store", "read", error.to_string(), now, None);
+                shared.clock.wait_for(Duration::from_secs(1)).await;
+            }
+        }
     }
 }

@@ -4,10 +4,14 @@
 //! that is current: it is added to any unoccupied slot, or given back. That release is the only write on a board that a
 //! fault of the coordinator may cause.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
 use super::Pass;
 use super::settle::{Claim, Seen, end_on_board};
 use crate::actors::adopt::{Adopted, Prepared, prepare};
-use crate::actors::board_thread::VisitError;
+use crate::actors::board_thread::{VisitError, panic_text};
 use crate::actors::events::PoolEvent;
 use crate::actors::roster::TakeAny;
 use crate::board::{Board, BoardError, Ending};
@@ -15,6 +19,19 @@ use crate::domain::{Attempt, Binding, Evidence, Expected, RunKey, RunRef, Verdic
 use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, IsIntended};
+
+/// Work that is put off between the claim and its assignment, as the ledger names it.
+const AFTER_THE_CLAIM: [&str; 9] = [
+    "note the intent",
+    "read the task",
+    "assign",
+    "park",
+    "resolve the claim",
+    "give the claim back",
+    "find its board",
+    "drop the intent",
+    "internal error",
+];
 
 /// What a board shows of an intent.
 enum Found {
@@ -39,24 +56,38 @@ impl Pass<'_> {
             Err(error) => {
                 return self.put_off(
                     self.parts.slug.as_str(),
-                    "read the store",
+                    "read the intents",
                     error.to_string(),
                 );
             }
         };
+        self.parts
+            .ledger
+            .clear(self.parts.slug.as_str(), "read the intents");
         let mut present = Vec::new();
         for intent in intents {
             match intent {
                 Ok(intent) => {
                     present.push(intent.lock.as_str().to_owned());
-                    if !self.board_is_down && self.is_left(&intent).await {
-                        self.resolve(&intent).await;
-                    }
+                    self.guarded_intent(&intent).await;
                 }
                 Err(illegal) => self.put_off(&illegal.run, "read the intent", illegal.to_string()),
             }
         }
         self.memory.intents.retain(|lock, _| present.contains(lock));
+    }
+
+    /// One intent, alone: whatever happens in it ends here.
+    async fn guarded_intent(&mut self, intent: &Intent) {
+        let work = async {
+            if !self.board_is_down && self.is_left(intent).await {
+                self.resolve(intent).await;
+            }
+        };
+        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+            let scope = self.parts.scope(intent.task.as_str());
+            self.put_off(&scope, "internal error", panic_text(panic.as_ref()));
+        }
     }
 
     /// Whether no Dispatcher will carry it out any more. One may have done so since the intents were read; its hold ends
@@ -85,8 +116,9 @@ impl Pass<'_> {
         match self.parts.visit(&scope, "resolve the claim", visit).await {
             Ok(Found::Nothing) => self.drop_intent(intent).await,
             Ok(Found::Run(run)) => self.take_over(intent, run).await,
-            Ok(Found::Suspect(why)) | Err(VisitError::Board(BoardError::Gone(why))) => {
-                self.intent_sighted(intent, why).await;
+            Ok(Found::Suspect(why)) => self.intent_sighted(intent, why).await,
+            Err(error @ VisitError::Board(BoardError::Gone(_))) => {
+                self.intent_sighted(intent, error.to_string()).await;
             }
             Err(error) => self.visit_failed(&error),
         }
@@ -193,11 +225,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Nothing is left of the claim, nor of what went wrong with it.
+    /// Nothing is left of the claim, nor of what went wrong with it once it was made. What keeps the task from being
+    /// claimed at all goes on.
     fn resolved(&mut self, intent: &Intent) {
         self.report.intents += 1;
         let scope = self.parts.scope(intent.task.as_str());
-        self.parts.ledger.clear_all(&scope);
+        for what in AFTER_THE_CLAIM {
+            self.parts.ledger.clear(&scope, what);
+        }
         self.parts
             .events
             .emit(PoolEvent::IntentResolved(self.parts.slug.clone()));

@@ -1,8 +1,8 @@
 //! One pass over a board: settle results, drain released slots, enforce limits, extend claims, resolve intents.
 //!
 //! A pass takes no input: it reads what is not settled from the store and goes through it in that order. Every step is
-//! idempotent, so a pass that was cut off anywhere is simply followed by the next one. Each row stands alone: an error or
-//! a panic puts that row off, and the next row is served. A board that does not answer is asked once in a pass; the rows
+//! idempotent, so a pass that was cut off anywhere is simply followed by the next one. Each row and each intent stands
+//! alone: an error or a panic puts it off, and the next one is served. A board that does not answer is asked once in a pass; the rows
 //! behind that get only what needs no board.
 //!
 //! The life of a run, with the durable steps between which a crash may fall:
@@ -22,6 +22,7 @@ mod intents;
 mod memory;
 mod record;
 mod settle;
+mod strangers;
 mod watch;
 
 use std::panic::AssertUnwindSafe;
@@ -56,6 +57,8 @@ pub(super) struct Pass<'a> {
     report: PassReport,
     /// The board did not answer: the rest of the pass does without it.
     board_is_down: bool,
+    /// The board was not found, or another one in its place.
+    board_is_missing: bool,
 }
 
 /// What a pass visits its board for, as the ledger names it.
@@ -65,6 +68,7 @@ const VISITS: &[&str] = &[
     "resolve the claim",
     "give the claim back",
     "read the task",
+    "look for claims",
 ];
 
 #[derive(Clone, Copy)]
@@ -81,10 +85,12 @@ pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassRepo
         memory,
         report: PassReport::default(),
         board_is_down: false,
+        board_is_missing: false,
     };
     pass.rows().await;
     pass.intents().await;
-    if !pass.board_is_down {
+    pass.strangers().await;
+    if !pass.board_is_down && !pass.board_is_missing {
         parts.nothing_left_of(VISITS);
     }
     let report = pass.report;

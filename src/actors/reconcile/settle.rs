@@ -125,7 +125,9 @@ impl Pass<'_> {
                 self.end(record, evidence, None).await;
             }
             Ok(Seen::Suspect(why)) => self.sighted(record, why).await,
-            Err(VisitError::Board(BoardError::Gone(why))) => self.sighted(record, why).await,
+            Err(error @ VisitError::Board(BoardError::Gone(_))) => {
+                self.sighted(record, error.to_string()).await;
+            }
             Err(error) => self.visit_failed(&error),
         }
     }

@@ -14,6 +14,7 @@ mod heartbeat;
 mod intents;
 mod offer;
 mod presented;
+mod probe;
 mod result;
 
 pub use add::{AddAssignment, Added};
@@ -25,6 +26,7 @@ pub use heartbeat::{Beat, Heartbeat};
 pub use intents::{DropIntent, IsIntended, RecordIntent};
 pub use offer::{Offer, OfferReply, Offered};
 pub use presented::Presented;
+pub use probe::Probe;
 pub use result::{Receipt, SubmitResult};
 
 pub(super) use add::insert;
