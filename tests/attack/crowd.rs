@@ -10,8 +10,9 @@ use crate::wire::Wire;
 const IDLE: usize = 1000;
 /// Connections that stall in the head of a request, and as many that stall in its body.
 const STALLED: usize = 60;
-/// Requests of which most of the body never comes: more than are served at once (twice the slots and 256).
-const HOGS: usize = 320;
+/// Places that the second pool has, and requests of which most of the body never comes: more than that.
+const PLACES: &str = "40";
+const HOGS: usize = 60;
 /// How soon somebody who comes anew has to be served, or told that he has to wait.
 const AT_ONCE: Duration = Duration::from_secs(1);
 const NEWCOMERS: usize = 40;
@@ -45,6 +46,7 @@ fn newcomer(target: &Target) -> u16 {
 
 #[test]
 fn a_thousand_idle_and_many_stalled_connections_keep_nobody_from_being_served() {
+    let _alone = crate::alone();
     let target = Target::start(&[]);
     let mut worker = target.peer(0);
     let run = target.run_of(&mut worker);
@@ -72,7 +74,11 @@ fn a_thousand_idle_and_many_stalled_connections_keep_nobody_from_being_served() 
 #[test]
 fn where_all_places_are_taken_others_are_told_at_once_and_served_when_the_time_of_the_slow_is_over()
 {
-    let target = Target::start(&[("HERMES_POOL_HTTP_CLIENT_TIMEOUT_SECONDS", "4")]);
+    let _alone = crate::alone();
+    let target = Target::start(&[
+        ("HERMES_POOL_HTTP_CLIENT_TIMEOUT_SECONDS", "5"),
+        ("HERMES_POOL_HTTP_MAX_REQUESTS", PLACES),
+    ]);
     let before = target.resident_kib();
     let mut hogs = connections(&target, HOGS, HALF_BODY);
     until("all places are taken", || {

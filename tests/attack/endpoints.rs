@@ -97,6 +97,7 @@ fn misfits(address: SocketAddr, endpoint: &str, reads_bodies: bool) -> Vec<Misfi
 
 #[test]
 fn clients_that_stall_trickle_or_overdo_it_are_sent_away_from_every_endpoint() {
+    let _alone = crate::alone();
     let target = Target::start(&[("HERMES_POOL_HTTP_CLIENT_TIMEOUT_SECONDS", TIMEOUT_SECONDS)]);
     let mut all = Vec::new();
     for (address, endpoints, reads_bodies) in [
@@ -130,6 +131,7 @@ fn clients_that_stall_trickle_or_overdo_it_are_sent_away_from_every_endpoint() {
 
 #[test]
 fn more_operators_than_there_are_places_for_are_told_to_come_again() {
+    let _alone = crate::alone();
     let target = Target::start(&[]);
     let ask = b"GET /api/v1/pool HTTP/1.1\r\nHost: pool\r\n\r\n";
     for _ in 0..3 {

@@ -108,6 +108,7 @@ fn median(mut ratios: Vec<f64>) -> f64 {
 
 #[test]
 fn a_flood_from_one_ordinal_is_refused_and_the_others_hardly_notice() {
+    let _alone = crate::alone();
     let target = Target::start(&[("HERMES_POOL_POOL_SLOTS", "4")]);
     let mut flooder = target.peer(FLOODER);
     let run = target.run_of(&mut flooder);

@@ -30,3 +30,12 @@ mod support;
 #[path = "../http/wire.rs"]
 #[expect(dead_code, reason = "tests/http does more with a connection")]
 mod wire;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Latency is measured here, so that one test at a time loads the machine.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    // Nothing is kept in it that a test which failed could have spoilt.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}

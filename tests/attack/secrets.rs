@@ -95,6 +95,7 @@ fn silence(name: &str, process: &mut Process, seen: &mut Seen) {
 
 #[test]
 fn no_secret_is_seen_anywhere_over_a_whole_run() {
+    let _alone = crate::alone();
     let mut target = Target::start(&[("RUST_LOG", "trace")]);
     let task = target.home.task("looks around", &[]);
     let keys: Vec<String> = (0..SLOTS)

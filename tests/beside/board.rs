@@ -36,6 +36,10 @@ fn a_board_that_is_archived_under_the_pool_is_told_as_gone_and_neither_written_n
         return;
     };
     let mut held = stage.held(0);
+    // The board is told of a new run at once; no write of the pool shall be under way when the board is moved.
+    until("the board is told that the worker lives", || {
+        (stage.events(&held.task, "heartbeat") == 1).then_some(())
+    });
     stage.oracle.get("board_remove", json!({"slug": BOARD}));
     let boards = stage.target.home.path("hermes/kanban/boards");
     let archived = only_folder(&boards.join("_archived")).join("kanban.db");
