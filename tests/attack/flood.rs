@@ -16,11 +16,11 @@ use crate::wire::Wire;
 const FLOODER: u16 = 0;
 const HONEST: [u16; 3] = [1, 2, 3];
 /// Connections of the flood; more than one ordinal may have requests in flight.
-const FLOOD_CONNECTIONS: usize = 128;
+const FLOOD_CONNECTIONS: usize = 96;
 const FLOOD_THREADS: usize = 2;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 /// Heartbeats of each honest worker in half a round, and the pause between two.
-const BEATS: usize = 120;
+const BEATS: usize = 80;
 const PAUSE: Duration = Duration::from_millis(5);
 /// What the issue of latency allows.
 const WORST_RATIO: f64 = 3.0;

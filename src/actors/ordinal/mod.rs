@@ -17,12 +17,15 @@ mod lease;
 mod polls;
 mod reports;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::Duration;
 
-use actix::{Actor, Context, Handler, Message, SpawnHandle};
-use tokio::sync::{Semaphore, oneshot};
+use actix::{
+    Actor, ActorFuture, ActorFutureExt, Context, Handler, Message, SpawnHandle, WrapFuture,
+};
+use tokio::sync::oneshot;
 
 use super::boards::BoardDirectory;
 use super::events::Events;
@@ -31,7 +34,7 @@ use super::metrics::Metrics;
 use super::reply::{DeliveryError, Replier, Reply};
 use super::roster::{Presence, Roster};
 use super::store::StoreHandle;
-use super::supervise::{DownGuard, Link};
+use super::supervise::{DownGuard, Link, Unreached};
 use crate::clock::SharedClock;
 use crate::domain::{LeasePolicy, Ordinal, Timestamp};
 use crate::faults::Faults;
@@ -46,7 +49,8 @@ use polls::Waiting;
 
 /// Messages that may wait for one slot: those of its worker that are admitted at once, and hints.
 const MAILBOX_LIMIT: usize = 256;
-/// Operations that one slot may have in the store at once. A worker in good order needs one, and two after a lost answer.
+/// Operations that one slot may have in the store at once; its further messages wait, unverified, for as long as the
+/// mailbox has places. A worker in good order needs one, and two after a lost answer.
 const STORE_TURNS: usize = 2;
 
 /// A message of the slot's worker: parsed, not yet verified.
@@ -106,8 +110,10 @@ pub struct OrdinalParts {
 pub struct OrdinalActor {
     parts: OrdinalParts,
     key: Option<Key>,
-    /// The turns that are free; what waits for one is served in the order in which it came.
-    turns: Arc<Semaphore>,
+    /// Operations in the store.
+    in_store: usize,
+    /// Messages that wait for a turn, in the order in which they came. They are not even verified yet.
+    queue: VecDeque<Deliver>,
     waiting: Option<(Waiting, SpawnHandle)>,
     timer: Option<(Timestamp, SpawnHandle)>,
     due: Option<Timestamp>,
@@ -125,7 +131,8 @@ impl OrdinalActor {
         Self {
             parts,
             key: None,
-            turns: Arc::new(Semaphore::new(STORE_TURNS)),
+            in_store: 0,
+            queue: VecDeque::new(),
             waiting: None,
             timer: None,
             due: None,
@@ -200,16 +207,45 @@ impl OrdinalActor {
         replier.refuse_payload(error);
     }
 
-    /// Asks the store when it is this slot's turn. The future owns what it needs, so that the actor goes on meanwhile.
+    /// Asks the store. The actor goes on meanwhile; when there is an answer, the next message has its turn.
     fn call<O: Operation>(
-        &self,
+        &mut self,
         operation: O,
-    ) -> impl Future<Output = Result<O::Reply, StoreError>> + 'static {
-        let (store, turns) = (self.parts.store.clone(), Arc::clone(&self.turns));
-        async move {
-            // Turns are never closed; without one the store's own bound still holds.
-            let _turn = turns.acquire().await.ok();
-            store.call(operation).await
+    ) -> impl ActorFuture<Self, Output = Result<O::Reply, StoreError>> + use<O> {
+        self.in_store += 1;
+        let store = self.parts.store.clone();
+        let asked = async move { store.call(operation).await };
+        asked.into_actor(self).map(|reply, actor, ctx| {
+            actor.in_store -= 1;
+            actor.take_turns(ctx);
+            reply
+        })
+    }
+
+    /// Receives what waits, as long as there are turns.
+    fn take_turns(&mut self, ctx: &mut Context<Self>) {
+        while self.in_store < STORE_TURNS
+            && let Some(next) = self.queue.pop_front()
+        {
+            self.receive(next, ctx);
+        }
+    }
+
+    fn receive(&mut self, deliver: Deliver, ctx: &mut Context<Self>) {
+        let Deliver {
+            message,
+            kind,
+            reply,
+        } = deliver;
+        match self.open(message, kind) {
+            Ok((key, envelope)) => {
+                let replier = Replier::new(key, Arc::clone(&self.parts.clock), &envelope, reply);
+                self.accept(envelope, replier, ctx);
+            }
+            Err(error) => {
+                // The client may be gone.
+                let _ = reply.send(Err(error));
+            }
         }
     }
 }
@@ -229,25 +265,13 @@ impl Actor for OrdinalActor {
 impl Handler<Deliver> for OrdinalActor {
     type Result = ();
 
-    fn handle(
-        &mut self,
-        Deliver {
-            message,
-            kind,
-            reply,
-        }: Deliver,
-        ctx: &mut Self::Context,
-    ) {
-        match self.open(message, kind) {
-            Ok((key, envelope)) => {
-                let replier = Replier::new(key, Arc::clone(&self.parts.clock), &envelope, reply);
-                self.accept(envelope, replier, ctx);
-            }
-            Err(error) => {
-                // The client may be gone.
-                let _ = reply.send(Err(error));
-            }
+    fn handle(&mut self, deliver: Deliver, ctx: &mut Self::Context) {
+        if self.queue.len() >= MAILBOX_LIMIT {
+            let _ = deliver.reply.send(Err(Unreached::Full.into()));
+            return;
         }
+        self.queue.push_back(deliver);
+        self.take_turns(ctx);
     }
 }
 
