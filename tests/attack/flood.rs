@@ -17,7 +17,8 @@ const FLOODER: u16 = 0;
 const HONEST: [u16; 3] = [1, 2, 3];
 /// Connections of the flood; more than one ordinal may have requests in flight.
 const FLOOD_CONNECTIONS: usize = 96;
-const FLOOD_THREADS: usize = 2;
+/// How soon the flood comes again where it was told to come after a second.
+const IMPATIENCE: Duration = Duration::from_millis(100);
 const ROUNDS: usize = 9;
 /// Heartbeats of each honest worker in half a round, and the pause between two.
 const BEATS: usize = 80;
@@ -36,29 +37,24 @@ struct Flood {
 }
 
 impl Flood {
-    /// Keeps one request in flight on each of some connections until it is told to stop.
+    /// Keeps one request in flight on a connection until it is told to stop.
     fn run(&self, workers: SocketAddr, request: &[u8]) {
-        let mut wires: Vec<Wire> = (0..FLOOD_CONNECTIONS / FLOOD_THREADS)
-            .map(|_| Wire::open(workers))
-            .collect();
+        let mut wire = Wire::open(workers);
         while !self.stop.load(Ordering::Relaxed) {
-            for wire in &mut wires {
-                wire.send(request);
-            }
-            for wire in &mut wires {
-                let Ok(answer) = wire.answer() else {
-                    *wire = Wire::open(workers);
-                    continue;
-                };
-                match answer.status {
-                    200 => self.answered.fetch_add(1, Ordering::Relaxed),
-                    503 => {
-                        assert_eq!(answer.header("retry-after"), Some("1"));
-                        self.refused.fetch_add(1, Ordering::Relaxed)
-                    }
-                    other => panic!("{other}: {answer:?}"),
-                };
-            }
+            wire.send(request);
+            let Ok(answer) = wire.answer() else {
+                wire = Wire::open(workers);
+                continue;
+            };
+            match answer.status {
+                200 => self.answered.fetch_add(1, Ordering::Relaxed),
+                503 => {
+                    assert_eq!(answer.header("retry-after"), Some("1"));
+                    thread::park_timeout(IMPATIENCE);
+                    self.refused.fetch_add(1, Ordering::Relaxed)
+                }
+                other => panic!("{other}: {answer:?}"),
+            };
         }
     }
 }
@@ -131,7 +127,7 @@ fn a_flood_from_one_ordinal_is_refused_and_the_others_hardly_notice() {
         let flood = Flood::default();
         let flooded = thread::scope(|scope| {
             let _stop = StopOnDrop(&flood.stop);
-            for _ in 0..FLOOD_THREADS {
+            for _ in 0..FLOOD_CONNECTIONS {
                 scope.spawn(|| flood.run(workers, &request));
             }
             let began = Instant::now();
