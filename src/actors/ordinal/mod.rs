@@ -50,8 +50,8 @@ use polls::Waiting;
 /// Messages that may wait for one slot: those of its worker that are admitted at once, and hints.
 const MAILBOX_LIMIT: usize = 256;
 /// Operations that one slot may have in the store at once; its further messages wait, unverified, for as long as the
-/// mailbox has places. A worker in good order needs one, and two after a lost answer.
-const STORE_TURNS: usize = 2;
+/// mailbox has places.
+const STORE_TURNS: usize = 1;
 
 /// A message of the slot's worker: parsed, not yet verified.
 #[derive(Message)]
