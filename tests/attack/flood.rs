@@ -23,10 +23,10 @@ const ROUNDS: usize = 9;
 /// Heartbeats of each honest worker in half a round, and the pause between two.
 const BEATS: usize = 80;
 const PAUSE: Duration = Duration::from_millis(5);
-/// What the issue of latency allows.
+/// How many times their quiet p99 the others may need.
 const WORST_RATIO: f64 = 3.0;
-/// What a flood may cost in memory, KiB: far below one KiB for each of its requests.
-const GROWTH_LIMIT_KIB: u64 = 64 * 1024;
+/// What all floods together may cost in memory, KiB.
+const GROWTH_LIMIT_KIB: u64 = 32 * 1024;
 
 /// What became of the flood's requests.
 #[derive(Default)]
