@@ -77,7 +77,7 @@ impl OrdinalActor {
             ordinal: self.parts.ordinal,
             policy: self.parts.policy,
         });
-        ctx.spawn(asked.into_actor(self).map(|reply, actor, ctx| match reply {
+        ctx.spawn(asked.map(|reply, actor, ctx| match reply {
             Ok(Expiry::Idle) => actor.arm(None, ctx),
             Ok(Expiry::NotDue { next }) => actor.arm(next, ctx),
             Ok(Expiry::Reoffered { binding, next }) => {
@@ -98,7 +98,7 @@ impl OrdinalActor {
             ordinal: self.parts.ordinal,
             policy: self.parts.policy,
         });
-        ctx.spawn(asked.into_actor(self).map(|reply, actor, ctx| match reply {
+        ctx.spawn(asked.map(|reply, actor, ctx| match reply {
             Ok(live) => actor.found(live.as_ref(), ctx),
             Err(error) => actor.retry(&error, Self::refresh, ctx),
         }));

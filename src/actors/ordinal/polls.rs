@@ -32,11 +32,7 @@ impl OrdinalActor {
             policy: self.parts.policy,
         };
         let asked = self.call(offer);
-        ctx.spawn(
-            asked
-                .into_actor(self)
-                .map(move |reply, actor, ctx| actor.offered(poll, hints, reply, ctx)),
-        );
+        ctx.spawn(asked.map(move |reply, actor, ctx| actor.offered(poll, hints, reply, ctx)));
     }
 
     pub(super) fn offered(

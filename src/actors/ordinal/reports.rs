@@ -1,6 +1,6 @@
 //! Heartbeats and results: durable first, then acknowledged.
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context};
 
 use super::OrdinalActor;
 use crate::actors::events::PoolEvent;
@@ -22,7 +22,7 @@ impl OrdinalActor {
             Presented::from(&envelope),
             self.parts.policy,
         ));
-        ctx.spawn(asked.into_actor(self).map(move |reply, actor, ctx| {
+        ctx.spawn(asked.map(move |reply, actor, ctx| {
             actor.count("heartbeat", reply.as_ref().err());
             match reply {
                 Ok(accepted) => {
@@ -43,7 +43,7 @@ impl OrdinalActor {
             presented: Presented::from(&envelope),
             payload_json: envelope.payload_json().to_owned(),
         });
-        ctx.spawn(asked.into_actor(self).map(move |reply, actor, ctx| {
+        ctx.spawn(asked.map(move |reply, actor, ctx| {
             actor.count("result", reply.as_ref().err());
             match reply {
                 Ok(accepted) => {
