@@ -1,4 +1,4 @@
-//! Time, handed in. Nothing else in the crate reads a clock.
+//! Time, handed in. Nothing else in the crate reads the wall clock.
 //!
 //! [`SystemClock`] is the real one. [`ManualClock`] stands still until it is moved, and wakes whoever waits for a time
 //! that was reached; tests use it in place of sleeping, across any number of threads.
@@ -123,12 +123,6 @@ impl ManualClock {
             state.now = state.now + by.as_secs_f64();
             state.elapsed += by;
         }
-        self.moved.notify_waiters();
-    }
-
-    /// Sets the wall clock, as an operator or a time server would; no time passes.
-    pub fn set_wall(&self, now: Timestamp) {
-        self.lock().now = now;
         self.moved.notify_waiters();
     }
 

@@ -3,6 +3,9 @@
 //! The points stand between two durable steps (see the table in `actors::reconcile`), since only there does it matter
 //! whether what came before is found again. A door that nobody armed costs one relaxed load.
 //!
+//! Beside the points it has [`Work`]: what any actor, step, visit or store message begins with, by name, so that a test can
+//! break each of them alone.
+//!
 //! The coordinator arms it from `HERMES_POOL_TEST_FAULTS`, a list such as `run_claimed=kill,ending_written=panic`;
 //! tests that drive actors arm the door of their own pool. It can do nothing but stop what passes.
 
@@ -66,6 +69,21 @@ impl fmt::Display for FaultPoint {
     }
 }
 
+/// A kind of work, each piece of which has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// An actor takes up a message; the actor's name, such as `ordinal-0` or `reconciler-lab`.
+    Message,
+    /// A step of a pass; the board and the step, such as `lab/settle`.
+    Step,
+    /// A visit to a board; the board and what it is for, such as `lab/claim`.
+    Visit,
+    /// A store operation inside its transaction; its type, such as `SubmitResult`.
+    Operation,
+    /// The store's actor begins a group; always `store`.
+    Group,
+}
+
 /// What happens to whoever passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -91,7 +109,22 @@ pub struct Faults {
 #[derive(Debug, Default)]
 struct Shared {
     armed: AtomicBool,
-    faults: Mutex<BTreeMap<FaultPoint, Fault>>,
+    faults: Mutex<BTreeMap<Place, Fault>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Point(FaultPoint),
+    Work(Work, String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Point(point) => point.fmt(f),
+            Self::Work(work, name) => write!(f, "{work:?} of {name}"),
+        }
+    }
 }
 
 impl Faults {
@@ -125,7 +158,16 @@ impl Faults {
 
     /// Arms a point.
     pub fn arm(&self, point: FaultPoint, fault: Fault) {
-        self.faults().insert(point, fault);
+        self.arm_place(Place::Point(point), fault);
+    }
+
+    /// Arms a piece of work.
+    pub fn arm_work(&self, work: Work, name: &str, fault: Fault) {
+        self.arm_place(Place::Work(work, name.to_owned()), fault);
+    }
+
+    fn arm_place(&self, place: Place, fault: Fault) {
+        self.faults().insert(place, fault);
         self.shared.armed.store(true, Ordering::Relaxed);
     }
 
@@ -142,28 +184,39 @@ impl Faults {
     #[inline]
     pub fn pass(&self, point: FaultPoint) {
         if self.shared.armed.load(Ordering::Relaxed) {
-            self.pass_armed(point);
+            self.pass_armed(Place::Point(point));
+        }
+    }
+
+    /// Begins a piece of work.
+    ///
+    /// # Panics
+    /// Where a test armed it so.
+    #[inline]
+    pub fn begin(&self, work: Work, name: impl FnOnce() -> String) {
+        if self.shared.armed.load(Ordering::Relaxed) {
+            self.pass_armed(Place::Work(work, name()));
         }
     }
 
     #[cold]
-    fn pass_armed(&self, point: FaultPoint) {
+    fn pass_armed(&self, place: Place) {
         let fault = {
             let mut faults = self.faults();
-            let fault = faults.get(&point).copied();
+            let fault = faults.get(&place).copied();
             if fault == Some(Fault::PanicOnce) {
-                faults.remove(&point);
+                faults.remove(&place);
             }
             fault
         };
         match fault {
             None => {}
             Some(Fault::Kill) => kill_this_process(),
-            Some(Fault::PanicOnce | Fault::PanicAlways) => panic!("test door at {point}"),
+            Some(Fault::PanicOnce | Fault::PanicAlways) => panic!("test door at {place}"),
         }
     }
 
-    fn faults(&self) -> std::sync::MutexGuard<'_, BTreeMap<FaultPoint, Fault>> {
+    fn faults(&self) -> std::sync::MutexGuard<'_, BTreeMap<Place, Fault>> {
         self.shared
             .faults
             .lock()
@@ -183,6 +236,18 @@ fn kill_this_process() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_piece_of_work_is_stopped_by_its_name() {
+        let faults = Faults::default();
+        faults.arm_work(Work::Visit, "lab/claim", Fault::PanicAlways);
+        faults.begin(Work::Visit, || "lab/settle".to_owned());
+        faults.begin(Work::Step, || "lab/claim".to_owned());
+        for _ in 0..2 {
+            let begun = || faults.begin(Work::Visit, || "lab/claim".to_owned());
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(begun)).is_err());
+        }
+    }
 
     #[test]
     fn a_door_stops_only_where_it_is_armed() {

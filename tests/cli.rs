@@ -326,7 +326,7 @@ fn status_of(
 }
 
 const SNAPSHOT: &str = r#"{"pool":{"id":"default","version":"0.1.0","slots":2,"ready":false,"draining":false,
-"reasons":["the key is missing"],"started_at":1000.0,"now":1300.5},
+"reasons":["the key is missing"],"started_at":1000.0,"now":1300.5,"restarts":2},
 "slots":[{"ordinal":0,"state":"running","board":"lab","task":"t_1","run":"7","attempt":2,"lease_until":1343.0,
 "last_seen":1298.0,"restarts":0},
 {"ordinal":1,"state":"absent","board":null,"task":null,"run":null,"attempt":null,"lease_until":null,
@@ -344,7 +344,7 @@ fn status_shows_slots_boards_deferrals_and_counts_to_people() {
     assert_eq!(
         ended.out,
         "\
-pool default (version 0.1.0), 2 slots, up 5 min: not ready
+pool default (version 0.1.0), 2 slots, up 5 min: not ready, 2 restarts
   the key is missing
 
 SLOT  STATE    RUN        ATTEMPT  LEASE ENDS  WORKER SEEN  RESTARTS

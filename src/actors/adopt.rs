@@ -23,8 +23,9 @@ pub(super) enum Prepared {
 pub(super) enum Adopted {
     /// It was.
     Added,
-    /// Its number is known from another claim: the board was restored from an older copy and gave it out once more.
-    Known,
+    /// Another run has its name: a board that was restored from an older copy gives its numbers out again. The claim is
+    /// to be given back, and the next one gets the next number.
+    NameTaken,
 }
 
 /// Reads what a worker is told of a run, and brings it into the form that is offered.
@@ -95,7 +96,7 @@ pub(super) async fn add(
             parts.events.emit(PoolEvent::Added(binding));
             Ok(Adopted::Added)
         }
-        Err(StoreError::NotAdded(AddRefusal::Conflicting)) => Ok(Adopted::Known),
+        Err(StoreError::NotAdded(AddRefusal::Conflicting)) => Ok(Adopted::NameTaken),
         Err(other) => {
             // The slot may be occupied by a row that its actor has not seen yet.
             parts.ordinals.refresh(binding.ordinal);

@@ -18,7 +18,7 @@ use super::view::BoardState;
 use crate::board::{Board, BoardError, BoardHost};
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, ClaimLock, Lane, LeasePolicy, Timestamp};
-use crate::faults::Faults;
+use crate::faults::{Faults, Work};
 
 /// How a board is, for operators.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -179,11 +179,18 @@ impl BoardParts {
         what: &'static str,
         visit: impl FnOnce(&mut dyn Board, i64) -> Result<R, BoardError> + Send + 'static,
     ) -> Result<R, VisitError> {
-        let clock = Arc::clone(&self.clock);
+        let (clock, faults, slug) = (
+            Arc::clone(&self.clock),
+            self.faults.clone(),
+            self.slug.clone(),
+        );
         // The time is taken on the board's thread: the visit may have waited for others.
         let answer = self
             .thread
-            .visit(move |board| visit(board, clock.now().whole_seconds()))
+            .visit(move |board| {
+                faults.begin(Work::Visit, || format!("{slug}/{what}"));
+                visit(board, clock.now().whole_seconds())
+            })
             .await;
         match &answer {
             Ok(_) => self.visit_succeeded(scope, what),

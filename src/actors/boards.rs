@@ -32,8 +32,8 @@ use super::store::StoreHandle;
 use super::supervise::{DownGuard, Keeper, Link};
 use crate::board::{BoardError, BoardHost, Found};
 use crate::clock::SharedClock;
-use crate::domain::{BoardSlug, Lane, LeasePolicy};
-use crate::faults::Faults;
+use crate::domain::{BoardSlug, IllegalRow, Lane, LeasePolicy};
+use crate::faults::{Faults, Work};
 
 /// The two actors of one board, and what they share.
 #[derive(Clone)]
@@ -173,7 +173,8 @@ pub struct Boards {
 /// What one listing has found.
 struct Seen {
     found: Result<Vec<Found>, BoardError>,
-    referenced: Option<BTreeSet<BoardSlug>>,
+    /// Boards that open work refers to, and rows that name none; `None` if the store could not be read.
+    referenced: Option<(BTreeSet<BoardSlug>, Vec<IllegalRow>)>,
 }
 
 impl Boards {
@@ -200,6 +201,8 @@ impl Boards {
         if self.listing {
             return;
         }
+        let faults = &self.template.faults;
+        faults.begin(Work::Message, || "boards".to_owned());
         self.listing = true;
         if let Some(timer) = self.timer.take() {
             ctx.cancel_future(timer);
@@ -249,10 +252,11 @@ impl Boards {
                 .filter(|board| !board.archived && self.is_included(&board.slug));
             served.map(|board| board.slug).collect()
         });
-        for slug in served.iter().flatten() {
-            self.ensure(slug);
-        }
-        for slug in seen.referenced.iter().flatten() {
+        let referenced = seen.referenced.map(|(boards, rows)| {
+            self.report(&rows);
+            boards
+        });
+        for slug in served.iter().chain(&referenced).flatten() {
             self.ensure(slug);
         }
         // What cannot be listed stays as it was.
@@ -263,16 +267,25 @@ impl Boards {
                 .parts
                 .open
                 .swap(served.contains(slug), Atomic::Relaxed);
-            let is_needed = served.contains(slug)
-                || seen
-                    .referenced
-                    .as_ref()
-                    .is_none_or(|set| set.contains(slug));
+            let is_needed =
+                served.contains(slug) || referenced.as_ref().is_none_or(|set| set.contains(slug));
             // One listing later nothing that the board's Dispatcher began can be under way any more.
             if !is_needed && !was_open {
                 self.let_go(slug);
             }
         }
+    }
+
+    /// Rows that name no board: no pass sees them, so they are reported here, and left to people.
+    fn report(&self, rows: &[IllegalRow]) {
+        let (ledger, now) = (&self.template.ledger, self.template.clock.now());
+        let scope = |row: &IllegalRow| format!("store/{}", row.run);
+        for row in rows {
+            ledger.defer(scope(row), "find its board", row.to_string(), now, None);
+        }
+        ledger.retain("store", "find its board", |known| {
+            rows.iter().any(|row| scope(row) == known)
+        });
     }
 
     fn is_included(&self, slug: &BoardSlug) -> bool {
@@ -286,6 +299,7 @@ impl Boards {
         match self.pair(slug) {
             Ok(board) => {
                 log::info!("event=board_served board={slug}");
+                self.template.ledger.clear(slug.as_str(), "serve the board");
                 self.directory.insert(board);
             }
             Err(error) => {
@@ -358,7 +372,8 @@ impl Boards {
             endings: template.endings.clone(),
             interval_seconds: template.interval_seconds,
             held: HeldIntents::default(),
-            open: Arc::new(AtomicBool::new(true)),
+            // Only a listing opens it: a board that is merely referred to may be archived or left out.
+            open: Arc::new(AtomicBool::new(false)),
             draining: Arc::clone(&template.draining),
             status: Arc::default(),
             faults: template.faults.clone(),
@@ -371,7 +386,7 @@ impl Boards {
             log::info!("event=board_let_go board={slug}");
             board.reconciler.retire();
             board.dispatcher.retire();
-            self.template.ledger.clear_all(slug.as_str());
+            self.template.ledger.clear_board(slug);
         }
     }
 }
@@ -385,11 +400,10 @@ async fn look(template: &BoardTemplate) -> Seen {
     if let Err(error) = &referenced {
         log::debug!("boards with open work not read: {error}");
     }
-    // A name that is none names no board; the row that holds it is reported by whoever reads it.
-    let referenced = referenced
-        .ok()
-        .map(|boards| boards.into_iter().flatten().collect());
-    Seen { found, referenced }
+    Seen {
+        found,
+        referenced: referenced.ok(),
+    }
 }
 
 impl Actor for Boards {

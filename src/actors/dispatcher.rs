@@ -23,13 +23,15 @@ use super::roster::{Forget, Grant, Granted, Want};
 use super::supervise::{DownGuard, Stop};
 use crate::board::{Board, Claimed, Ending, Listing, ReadyTask};
 use crate::domain::{Anchor, CLAIM_TTL_SECONDS, ClaimLock, RunRef, TaskId};
-use crate::faults::FaultPoint;
+use crate::faults::{FaultPoint, Work};
 use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, RecordIntent};
 
 /// Tasks that are looked at for one slot.
 const LOOK_AHEAD: usize = 64;
+/// The claim itself, as the ledger names it; tasks that are left alone stand there as `claim`.
+const MAKE_CLAIM: &str = "make the claim";
 /// Hints that may wait; each says the same.
 const MAILBOX_LIMIT: usize = 64;
 
@@ -76,6 +78,8 @@ impl Dispatcher {
             self.again = true;
             return;
         }
+        let faults = &self.parts.faults;
+        faults.begin(Work::Message, || format!("dispatcher-{}", self.parts.slug));
         (self.looking, self.again) = (true, false);
         let parts = self.parts.clone();
         let askers = std::mem::take(&mut self.askers);
@@ -94,7 +98,7 @@ impl Dispatcher {
     ) {
         self.looking = false;
         if ready == 0 {
-            self.parts.nothing_left_of(&["claim", "park"]);
+            self.parts.nothing_left_of(&[MAKE_CLAIM, "park"]);
         }
         let told = if ready > 0 {
             let dispatcher = ctx.address().recipient();
@@ -158,9 +162,9 @@ impl Handler<Granted> for Dispatcher {
     fn handle(&mut self, Granted(grant): Granted, ctx: &mut Self::Context) {
         let parts = self.parts.clone();
         let work = async move { fill(&parts, grant).await };
-        ctx.spawn(work.into_actor(self).map(|claimed, actor, ctx| {
-            // Without a claim the next hint or the interval brings the next look: what failed now would fail again.
-            if claimed {
+        ctx.spawn(work.into_actor(self).map(|went_well, actor, ctx| {
+            // Else the next hint or the interval brings the next look: what failed now would fail again.
+            if went_well {
                 // The new run is due for its first heartbeat, and there may be more to claim.
                 actor.reconciler.wake();
                 actor.look(ctx);
@@ -221,6 +225,13 @@ async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
             .iter()
             .any(|refusal| parts.scope(&refusal.task) == scope)
     });
+    parts
+        .ledger
+        .retain(parts.slug.as_str(), MAKE_CLAIM, |scope| {
+            ready
+                .iter()
+                .any(|ready| parts.scope(ready.task.as_str()) == scope)
+        });
     for refusal in refused {
         let next_try = refusal.until.map(crate::domain::Timestamp::from);
         parts.ledger.defer(
@@ -237,29 +248,26 @@ async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
         .collect()
 }
 
-/// Fills one slot, if there is a task that can be claimed; else the grant goes back by being dropped. Tells whether a run
-/// was claimed.
+/// Fills one slot, if there is a task that can be claimed; else the grant goes back by being dropped. Tells whether a task
+/// was claimed and is done with: then there may be more to do at once.
 async fn fill(parts: &BoardParts, grant: Grant) -> bool {
     for ReadyTask { task, .. } in claimable(parts).await {
         if !parts.may_claim() {
             return false;
         }
         match claim(parts, &task, &grant).await {
-            Attempted::Lost => {}
+            Attempted::Not => {}
             Attempted::Failed => return false,
-            Attempted::Claimed(intent, run) => {
-                assign(parts, &intent, &run, grant).await;
-                return true;
-            }
+            Attempted::Claimed(intent, run) => return assign(parts, &intent, &run, grant).await,
         }
     }
     false
 }
 
 enum Attempted {
-    /// Somebody else has the task; the next one may be had.
-    Lost,
-    /// Something is wrong, and is in the ledger.
+    /// Somebody else has the task, or it cannot be claimed, which is in the ledger; the next one may be had.
+    Not,
+    /// Something is wrong with the board or the store, and is in the ledger.
     Failed,
     /// It is ours.
     Claimed(Box<Held>, RunRef),
@@ -275,7 +283,9 @@ struct Held {
 async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
     let scope = parts.scope(task.as_str());
     let Ok(anchor) = parts
-        .visit(&scope, "claim", |board, _| board.anchor())
+        .visit(parts.slug.as_str(), "look for work", |board, _| {
+            board.anchor()
+        })
         .await
     else {
         return Attempted::Failed;
@@ -302,7 +312,7 @@ async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
     let (wanted, lock) = (task.clone(), held.intent.lock.clone());
     let visit =
         move |board: &mut dyn Board, now| board.claim(&wanted, &lock, CLAIM_TTL_SECONDS, now);
-    match parts.visit(&scope, "claim", visit).await {
+    match parts.visit(&scope, MAKE_CLAIM, visit).await {
         Ok(Some(Claimed { run, .. })) => Attempted::Claimed(
             Box::new(held),
             RunRef {
@@ -317,11 +327,13 @@ async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
             })
             .await
         {
-            Ok(_) => Attempted::Lost,
+            Ok(_) => Attempted::Not,
             // The Reconciler finds that the board has no such claim.
             Err(_) => Attempted::Failed,
         },
-        Err(_) => Attempted::Failed,
+        Err(error) if error.is_of_the_board() => Attempted::Failed,
+        // The Reconciler finds out whether this one was claimed.
+        Err(_) => Attempted::Not,
     }
 }
 
@@ -340,27 +352,37 @@ fn hold(parts: &BoardParts, task: &TaskId, grant: &Grant, anchor: Anchor) -> Hel
     }
 }
 
-/// The third durable step: the assignment. A task that no worker can ever be offered is parked, its exact run only.
-async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) {
+/// The third durable step: the assignment. A task that no worker can ever be offered is parked, its exact run only. Tells
+/// whether either took place; else the claim is resolved by the next pass.
+async fn assign(parts: &BoardParts, held: &Held, run: &RunRef, grant: Grant) -> bool {
     let scope = parts.scope(run.task.as_str());
     parts.faults.pass(FaultPoint::RunClaimed);
     match prepare(parts, run, &scope).await {
         Ok(Prepared::Payload(payload)) => match add(parts, &held.intent, run, payload, grant).await
         {
-            Ok(Adopted::Added | Adopted::Known) => parts.ledger.clear(&scope, "assign"),
+            Ok(Adopted::Added) => {
+                parts.ledger.clear(&scope, "assign");
+                true
+            }
+            // The intent of a run whose name is taken stands; a pass gives the claim back.
+            Ok(Adopted::NameTaken) => {
+                parts.ledger.clear(&scope, "assign");
+                false
+            }
             Err(error) => {
                 parts
                     .ledger
-                    .defer(scope, "assign", error.to_string(), parts.clock.now(), None)
+                    .defer(scope, "assign", error.to_string(), parts.clock.now(), None);
+                false
             }
         },
         Ok(Prepared::Unable(why)) => park(parts, held, run, why).await,
-        // In the ledger already; the claim is resolved by the next pass.
-        Err(_) => {}
+        // In the ledger already.
+        Err(_) => false,
     }
 }
 
-async fn park(parts: &BoardParts, held: &Held, run: &RunRef, why: String) {
+async fn park(parts: &BoardParts, held: &Held, run: &RunRef, why: String) -> bool {
     let scope = parts.scope(run.task.as_str());
     let (exact, lock) = (run.clone(), held.intent.lock.clone());
     let visit = move |board: &mut dyn Board, now| {
@@ -370,16 +392,15 @@ async fn park(parts: &BoardParts, held: &Held, run: &RunRef, why: String) {
         };
         board.end(&exact, &lock, &ending, now)
     };
-    if parts.visit(&scope, "park", visit).await.is_ok() {
-        // Parked, or no longer ours; if the intent stays, the Reconciler finds out the same.
-        if let Err(error) = parts
-            .store
-            .call(DropIntent {
-                lock: held.intent.lock.clone(),
-            })
-            .await
-        {
-            log::debug!("scope={scope} intent kept: {error}");
-        }
+    if parts.visit(&scope, "park", visit).await.is_err() {
+        return false;
     }
+    // Parked, or no longer ours; if the intent stays, the Reconciler finds out the same.
+    let dropped = parts.store.call(DropIntent {
+        lock: held.intent.lock.clone(),
+    });
+    if let Err(error) = dropped.await {
+        log::debug!("scope={scope} intent kept: {error}");
+    }
+    true
 }

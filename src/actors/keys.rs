@@ -1,7 +1,8 @@
 //! The pool's master key, read from its file when it can be, and the keys derived from it.
 //!
 //! The file may appear after the pool was started (a mounted secret, a key that is still to be generated); until then the
-//! pool is not ready and says why. Keys are never logged.
+//! pool is not ready and says why. The first key that was read stays the one in use; a file that is later gone or holds
+//! another key makes the pool not ready, since its next start would fail or refuse every worker. Keys are never logged.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,53 +15,62 @@ use crate::protocol::{Key, ProtocolError, derive_ordinal_key, read_key};
 pub struct KeyRing {
     path: Arc<PathBuf>,
     slots: u16,
-    master: Arc<RwLock<Result<Key, String>>>,
+    state: Arc<RwLock<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    master: Option<Key>,
+    problem: Option<String>,
 }
 
 impl KeyRing {
-    /// Reads the key file; a file that cannot be read is tried again by [`KeyRing::reload`].
+    /// Reads the key file.
     #[must_use]
     pub fn open(path: PathBuf, slots: u16) -> Self {
         let ring = Self {
             path: Arc::new(path),
             slots,
-            master: Arc::new(RwLock::new(Err("the pool key was not read yet".to_owned()))),
+            state: Arc::default(),
         };
-        ring.reload();
+        ring.look();
         ring
     }
 
-    /// Reads the file unless the key is known already.
-    pub fn reload(&self) {
-        if self.problem().is_none() {
-            return;
-        }
-        let read = read_key(&self.path)
-            .map_err(|error| format!("{error} (key_file {})", self.path.display()));
-        *self.master.write().unwrap_or_else(PoisonError::into_inner) = read;
+    /// Looks at the file: takes its key if there is none yet, and notes what is wrong with it.
+    pub fn look(&self) {
+        let read = read_key(&self.path);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.problem = match read {
+            Ok(key) => match &state.master {
+                Some(master) if master.bytes() != key.bytes() => Some(format!(
+                    "the key file {} holds another key than the one in use; put the old one back, or restart",
+                    self.path.display()
+                )),
+                Some(_) => None,
+                None => {
+                    state.master = Some(key);
+                    None
+                }
+            },
+            Err(error) => Some(format!("{error} (key_file {})", self.path.display())),
+        };
     }
 
-    /// Why there is no key; `None` when there is one.
+    /// What is wrong with the key file; `None` when nothing is.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
-        self.master
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            .err()
-            .cloned()
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.problem.clone()
     }
 
-    /// The key of one slot.
+    /// The key of one slot; `None` while there is no master key.
     ///
     /// # Errors
-    /// [`ProtocolError`] where the master key has no permissible length or the slot is none of this pool; `None` while
-    /// there is no master key.
+    /// [`ProtocolError`] where the master key has no permissible length or the slot is none of this pool.
     pub fn of(&self, ordinal: Ordinal) -> Option<Result<Key, ProtocolError>> {
-        let master = self.master.read().unwrap_or_else(PoisonError::into_inner);
-        master
-            .as_ref()
-            .ok()
-            .map(|master| derive_ordinal_key(master, ordinal.0, self.slots))
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let master = state.master.as_ref()?;
+        Some(derive_ordinal_key(master, ordinal.0, self.slots))
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::domain::Timestamp;
+use crate::domain::{BoardSlug, Timestamp};
 
 /// Entries kept at most; what comes on top is counted only.
 pub const LEDGER_LIMIT: usize = 1024;
@@ -16,7 +16,7 @@ const CAUSE_LIMIT: usize = 300;
 /// Which piece of work: where, and what.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Item {
-    /// Where: a board, a task or a run, as `board[/task[/run]]`.
+    /// Where: a board, a task or a run, as `board[/task[/run]]`; or the pool's own `store` and `boards`.
     pub scope: String,
     /// What was to be done.
     pub what: &'static str,
@@ -76,6 +76,11 @@ impl Ledger {
             return;
         }
         if ledger.entries.len() >= LEDGER_LIMIT {
+            if ledger.overflowed == 0 {
+                log::warn!(
+                    "the ledger is full: what is put off beyond its {LEDGER_LIMIT} entries is counted only"
+                );
+            }
             ledger.overflowed += 1;
             return;
         }
@@ -104,20 +109,30 @@ impl Ledger {
 
     /// Everything about this scope is done.
     pub fn clear_all(&self, scope: &str) {
-        self.lock().entries.retain(|item, _| {
-            let cleared = item.scope == scope;
-            if cleared {
-                log::info!("resolved scope={scope} what={}", item.what);
-            }
-            !cleared
-        });
+        self.clear_where(|item| item.scope == scope);
+    }
+
+    /// Nothing of a board and what is below it is to be done any more.
+    pub fn clear_board(&self, board: &BoardSlug) {
+        let prefix = format!("{board}/");
+        self.clear_where(|item| item.scope == board.as_str() || item.scope.starts_with(&prefix));
     }
 
     /// Clears everything of `what` directly below `parent` that `keep` does not name.
     pub fn retain(&self, parent: &str, what: &'static str, keep: impl Fn(&str) -> bool) {
         let prefix = format!("{parent}/");
+        self.clear_where(|item| {
+            item.what == what && item.scope.starts_with(&prefix) && !keep(&item.scope)
+        });
+    }
+
+    fn clear_where(&self, is_over: impl Fn(&Item) -> bool) {
         self.lock().entries.retain(|item, _| {
-            item.what != what || !item.scope.starts_with(&prefix) || keep(&item.scope)
+            let cleared = is_over(item);
+            if cleared {
+                log::info!("resolved scope={} what={}", item.scope, item.what);
+            }
+            !cleared
         });
     }
 
@@ -207,5 +222,8 @@ mod tests {
             .map(|(item, _)| item.scope)
             .collect();
         assert_eq!(scopes, ["lab/t_2", "lab2/t_1"]);
+        ledger.clear_board(&BoardSlug::parse("lab").unwrap());
+        let left = ledger.entries();
+        assert_eq!(left.len(), 1, "{left:?}");
     }
 }

@@ -215,6 +215,17 @@ impl Metrics {
             .inc();
     }
 
+    /// Runs over, on evidence, since the pool was started.
+    pub(super) fn ended(&self) -> usize {
+        let of = |state| self.ended.get_or_create(&StateLabel { state }).get();
+        usize::try_from(of("finalized") + of("stale")).unwrap_or(usize::MAX)
+    }
+
+    /// Claims without an assignment that were resolved since the pool was started.
+    pub(super) fn intents_resolved(&self) -> usize {
+        usize::try_from(self.intents_resolved.get()).unwrap_or(usize::MAX)
+    }
+
     /// Everything, as text.
     ///
     /// # Errors

@@ -19,6 +19,9 @@
 //! Invariants: the store's rows are the truth, and everything an actor keeps can be read again; hints may be lost; no
 //! actor's thread is blocked but the StoreActor's own and the boards'; whatever goes down is built anew by its keeper
 //! ([`supervise`]) while everything else goes on.
+//!
+//! What carries their work is an [`Engine`]: threads, or the hand of a simulation, which moves the very same actors piece by
+//! piece on one thread.
 
 mod adopt;
 mod board_parts;
@@ -62,7 +65,7 @@ pub use readers::Readers;
 pub use reconcile::PassReport;
 pub use reconciler::{Reconciler, RunPass, Wake};
 pub use reply::{DeliveryError, Reply, ReplyStatus};
-pub use roster::{Grant, Granted, Presence, Roster, TakeAny};
+pub use roster::{Grant, Granted, Presence, Roster, TakeAny, Taken};
 pub use state_dir::StateDirError;
 pub use view::{
     AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::engine::Engine;
-use crate::store::{FileProblem, Reader, StoreError};
+use crate::store::{Reader, StoreError};
 
 /// Connections kept for the next read.
 const KEPT: usize = 4;
@@ -49,18 +49,6 @@ impl Readers {
         });
         job.await
             .unwrap_or_else(|panic| Err(StoreError::Panicked(panic)))
-    }
-
-    /// Whether the error says that no coordinator has prepared the store yet.
-    #[must_use]
-    pub fn is_not_prepared(error: &StoreError) -> bool {
-        matches!(
-            error,
-            StoreError::File {
-                problem: FileProblem::NotPrepared,
-                ..
-            }
-        )
     }
 
     fn take(&self) -> Option<Reader> {

@@ -21,6 +21,7 @@ use super::board_parts::BoardParts;
 use super::dispatcher::{Dispatcher, Look};
 use super::reconcile::{self, PassMemory, PassReport};
 use super::supervise::{DownGuard, Link, Stop};
+use crate::faults::Work;
 
 /// Hints that may wait; each says the same.
 const MAILBOX_LIMIT: usize = 64;
@@ -83,6 +84,8 @@ impl Reconciler {
             self.askers.clear();
             return;
         }
+        let faults = &self.parts.faults;
+        faults.begin(Work::Message, || format!("reconciler-{}", self.parts.slug));
         if let Some(timer) = self.timer.take() {
             ctx.cancel_future(timer);
         }

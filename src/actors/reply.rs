@@ -159,7 +159,10 @@ impl Replier {
     fn send(self, status: ReplyStatus, signed: Result<Vec<u8>, ProtocolError>) {
         let reply = signed
             .map(|envelope| Reply { status, envelope })
-            .map_err(DeliveryError::Protocol);
+            .map_err(|error| {
+                log::error!("an answer cannot be signed: {error}");
+                DeliveryError::Protocol(error)
+            });
         // The client may be gone; what it asked for stands all the same.
         let _ = self.sender.send(reply);
     }

@@ -12,12 +12,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as Atomic};
 
+use actix::dev::MessageResponse;
 use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
 
 use super::ordinals::Ordinals;
 use super::supervise::DownGuard;
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Ordinal, Timestamp};
+use crate::faults::{Faults, Work};
 
 /// Messages that may wait: a few from each of at most 10,000 slots.
 const MAILBOX_LIMIT: usize = 65_536;
@@ -96,8 +98,19 @@ pub struct Forget(pub BoardSlug);
 
 /// Any free slot, whether its worker was seen or not: for a run that is claimed already.
 #[derive(Message)]
-#[rtype(result = "Option<Grant>")]
+#[rtype(result = "Taken")]
 pub struct TakeAny;
+
+/// What became of the wish for any slot.
+#[derive(MessageResponse)]
+pub enum Taken {
+    /// This one.
+    Slot(Grant),
+    /// Every free slot is just being filled; one of them may come back unfilled.
+    NotYet,
+    /// No slot is free.
+    Full,
+}
 
 /// No more slots are granted.
 #[derive(Message)]
@@ -197,6 +210,7 @@ pub struct Roster {
     back: Option<Recipient<GrantEnded>>,
     granting: bool,
     ordinals: Ordinals,
+    faults: Faults,
     _guard: DownGuard,
 }
 
@@ -208,6 +222,7 @@ impl Roster {
         lease_seconds: f64,
         granting: bool,
         ordinals: Ordinals,
+        faults: Faults,
         guard: DownGuard,
     ) -> Self {
         Self {
@@ -218,8 +233,13 @@ impl Roster {
             back: None,
             granting,
             ordinals,
+            faults,
             _guard: guard,
         }
+    }
+
+    fn pass_door(&self) {
+        self.faults.begin(Work::Message, || "roster".to_owned());
     }
 
     fn grant(&mut self, ordinal: Ordinal) -> Option<Grant> {
@@ -270,6 +290,7 @@ impl Handler<SlotFree> for Roster {
     type Result = ();
 
     fn handle(&mut self, SlotFree(ordinal, presence): SlotFree, _: &mut Self::Context) {
+        self.pass_door();
         let alive = presence.is_alive(self.clock.now(), self.lease_seconds);
         self.turns.free.insert(ordinal, presence);
         if alive {
@@ -291,6 +312,7 @@ impl Handler<WorkerSeen> for Roster {
     type Result = ();
 
     fn handle(&mut self, WorkerSeen(ordinal): WorkerSeen, _: &mut Self::Context) {
+        self.pass_door();
         if self.turns.free.contains_key(&ordinal) {
             self.go_round();
         } else {
@@ -304,6 +326,7 @@ impl Handler<Want> for Roster {
     type Result = ();
 
     fn handle(&mut self, Want { board, dispatcher }: Want, _: &mut Self::Context) {
+        self.pass_door();
         self.dispatchers.insert(board.clone(), dispatcher);
         self.turns.want(board);
         self.go_round();
@@ -320,11 +343,16 @@ impl Handler<Forget> for Roster {
 }
 
 impl Handler<TakeAny> for Roster {
-    type Result = Option<Grant>;
+    type Result = Taken;
 
-    fn handle(&mut self, _: TakeAny, _: &mut Self::Context) -> Option<Grant> {
-        let ordinal = self.turns.any_slot(self.clock.now(), self.lease_seconds)?;
-        self.grant(ordinal)
+    fn handle(&mut self, _: TakeAny, _: &mut Self::Context) -> Taken {
+        self.pass_door();
+        if self.turns.free.is_empty() {
+            return Taken::Full;
+        }
+        let slot = self.turns.any_slot(self.clock.now(), self.lease_seconds);
+        slot.and_then(|ordinal| self.grant(ordinal))
+            .map_or(Taken::NotYet, Taken::Slot)
     }
 }
 

@@ -41,6 +41,7 @@ impl Pool {
                 reasons,
                 started_at: self.started_at().0,
                 now: self.clock().now().0,
+                restarts: self.restarts(),
             },
             slots: self.slot_views(&live),
             boards: self.directory().all().iter().map(board_view).collect(),
@@ -79,10 +80,10 @@ impl Pool {
 
     /// What is true at the moment, as numbers.
     pub async fn gauges(&self) -> Gauges {
-        let snapshot = self.snapshot().await.ok();
-        let Some(snapshot) = snapshot else {
+        let Ok(snapshot) = self.snapshot().await else {
             return Gauges {
                 deferrals: self.ledger().len() as u64,
+                ready: self.reasons().is_empty(),
                 ..Gauges::default()
             };
         };

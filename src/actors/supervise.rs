@@ -230,13 +230,13 @@ impl Keeper {
 
 /// Growing, jittered pauses between restarts.
 #[derive(Debug, Default)]
-struct Backoff {
+pub(super) struct Backoff {
     seconds: f64,
 }
 
 impl Backoff {
     /// The pause after an actor that lived for `lived`; `jitter` is in 0..1.
-    fn next(&mut self, lived: Duration, jitter: f64) -> Duration {
+    pub(super) fn next(&mut self, lived: Duration, jitter: f64) -> Duration {
         self.seconds = if lived >= SOUND_AFTER || self.seconds == 0.0 {
             BACKOFF_MIN_SECONDS
         } else {

@@ -38,6 +38,9 @@ pub struct PoolView {
     pub started_at: f64,
     /// When this look was taken.
     pub now: f64,
+    /// How often a part that serves the whole pool was rebuilt.
+    #[serde(default)]
+    pub restarts: u64,
 }
 
 /// One slot.

@@ -12,11 +12,11 @@ pub mod hermes;
 pub mod mark;
 
 use crate::domain::{
-    Anchor, BoardSlug, ClaimLock, Fate, Landing, Lane, Receipt, RunId, RunRef, TaskId,
+    Anchor, BoardSlug, ClaimLock, Fate, Landing, Lane, PoolId, Receipt, RunId, RunRef, TaskId,
 };
 use crate::protocol::{BlockKind, Json};
 
-/// Why a visit to a board failed. Nothing was written.
+/// Why a visit to a board failed. Nothing was written, unless the method says otherwise: then the run's fate tells.
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
     /// The board is not where it was.
@@ -56,7 +56,7 @@ pub struct ReadyTask {
 /// A task of the pool's lanes that may not be taken, and why. It is left alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The task, as it stands in the row.
+    /// The task, as it stands in the row, cut to 128 characters.
     pub task: String,
     /// Why it is left alone, for people.
     pub why: String,
@@ -71,6 +71,15 @@ pub struct Listing {
     pub ready: Vec<ReadyTask>,
     /// Tasks that are left alone.
     pub refused: Vec<Refusal>,
+}
+
+/// A running task whose claim carries the id of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolClaim {
+    /// The task, as it stands in the row.
+    pub task: String,
+    /// The lock of the claim.
+    pub lock: ClaimLock,
 }
 
 /// A claim that was made.
@@ -211,6 +220,12 @@ pub trait Board: Send {
     /// # Errors
     /// [`BoardError`] when it cannot be read.
     fn lock_of(&mut self, run: &RunRef) -> Result<Option<ClaimLock>, BoardError>;
+
+    /// Every running task whose claim carries this pool's id, whoever made it.
+    ///
+    /// # Errors
+    /// [`BoardError`] when they cannot be read.
+    fn pool_claims(&mut self, pool: &PoolId) -> Result<Vec<PoolClaim>, BoardError>;
 
     /// What a worker is told of a task.
     ///

@@ -11,7 +11,7 @@ use crate::config::{Config, Problem};
 use crate::faults::Faults;
 use crate::http::bearer_token;
 use crate::protocol::read_key;
-use crate::store::{FileProblem, Reader, StoreError};
+use crate::store::{FileProblem, Reader, STORE_FILE, StoreError};
 
 use super::failure::Failure;
 use super::key::{key_problem, token_problem};
@@ -74,7 +74,7 @@ fn check_token(config: &Config) -> Option<Problem> {
 }
 
 fn check_store(config: &Config) -> Option<Problem> {
-    let path = config.pool.state_dir.join("assignments.db");
+    let path = config.pool.state_dir.join(STORE_FILE);
     let error = path.exists().then(|| Reader::open(&path).err())??;
     match error {
         // Written by the reference: it is brought up to date at the start.

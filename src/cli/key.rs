@@ -10,15 +10,12 @@ use rustix::io::Errno;
 
 use crate::http::TokenError;
 use crate::protocol::{
-    Key, ProtocolError, derive_ordinal_key, generate_key, read_key, write_key_file,
+    Key, MAX_SLOTS, ProtocolError, derive_ordinal_key, generate_key, read_key, write_key_file,
 };
 
 use super::LAST_ORDINAL;
 use super::failure::Failure;
 use super::output::say;
-
-/// Keys are derived for every ordinal a pool can have, whatever its number of slots is today.
-const MOST_SLOTS: u16 = 10_000;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum KeyCommand {
@@ -54,7 +51,8 @@ pub(super) fn run(command: &KeyCommand) -> Result<(), Failure> {
             out,
         } => {
             let master = read_key(master).map_err(|error| unreadable(master, &error))?;
-            let key = derive_ordinal_key(&master, *ordinal, MOST_SLOTS).map_err(Failure::failed)?;
+            // For every ordinal a pool can have, whatever its number of slots is today.
+            let key = derive_ordinal_key(&master, *ordinal, MAX_SLOTS).map_err(Failure::failed)?;
             write(out, &key)?;
             say(&format!(
                 "key of ordinal {ordinal} written to {}",

@@ -8,8 +8,9 @@ use env_logger::Env;
 
 use super::output::one_line;
 
-/// What an operator wants to know. The web server's own news of its start are none.
-pub(super) const NEWS: &str = "info,actix_server=warn";
+/// What an operator wants to know. The web server's news of its start are none, nor are its complaints about requests that
+/// are no HTTP: anybody can send those.
+pub(super) const NEWS: &str = "info,actix_server=warn,actix_http=off";
 /// Nothing but what goes wrong, for a command that tells people itself what happens.
 pub(super) const PROBLEMS: &str = "warn";
 

@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 use crate::config::{Config, Environment};
+use crate::protocol::MAX_SLOTS;
 
 use failure::Failure;
 use output::{complain, say};
@@ -68,7 +69,7 @@ enum Command {
 }
 
 /// The last ordinal that a pool of any number of slots can have.
-const LAST_ORDINAL: i64 = 9_999;
+const LAST_ORDINAL: i64 = MAX_SLOTS as i64 - 1;
 
 /// The option of every command that reads the configuration.
 #[derive(Debug, Args)]
@@ -140,6 +141,17 @@ fn misread(error: &clap::Error) -> ExitCode {
 
 /// What clap says in paragraphs, in one line: what is wrong and how to find out what is right.
 fn usage_error(error: &clap::Error, arguments: impl Iterator<Item = OsString>) -> String {
+    let (command, names) = named_command(arguments);
+    if error.kind() == ErrorKind::MissingSubcommand {
+        let shown = command
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set());
+        let shown: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        return format!(
+            "{names} needs a command: {}; see {names} --help",
+            shown.join(", ")
+        );
+    }
     let text = error.render().to_string();
     let told: Vec<String> = text
         .split("\n\n")
@@ -150,11 +162,11 @@ fn usage_error(error: &clap::Error, arguments: impl Iterator<Item = OsString>) -
         .collect();
     let told = told.join("; ");
     let told = told.strip_prefix("error: ").unwrap_or(&told);
-    format!("{told}; see {} --help", named_command(arguments))
+    format!("{told}; see {names} --help")
 }
 
-/// The command that the arguments name, with the program's name before it.
-fn named_command(arguments: impl Iterator<Item = OsString>) -> String {
+/// The command that the arguments name, and its name with the program's before it.
+fn named_command(arguments: impl Iterator<Item = OsString>) -> (clap::Command, String) {
     let mut command = Arguments::command();
     let mut names = command.get_name().to_owned();
     for argument in arguments.skip(1) {
@@ -165,7 +177,7 @@ fn named_command(arguments: impl Iterator<Item = OsString>) -> String {
         names.push_str(named.get_name());
         command = named;
     }
-    names
+    (command, names)
 }
 
 #[cfg(test)]
@@ -189,6 +201,11 @@ mod tests {
                 &["hermes-pool", "key", "derive", "--ordinal", "10000"],
                 "invalid value '10000' for '--ordinal <N>': 10000 is not in 0..=9999; \
                  see hermes-pool key derive --help",
+            ),
+            (
+                &["hermes-pool"],
+                "hermes-pool needs a command: serve, key, board, status, check, worker, demo; \
+                 see hermes-pool --help",
             ),
             (
                 &["hermes-pool", "stats"],

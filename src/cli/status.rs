@@ -11,6 +11,7 @@ use crate::http::bearer_token;
 
 use super::ConfigOption;
 use super::failure::Failure;
+use super::key::token_problem;
 use super::output::{one_line, say};
 use super::table::table;
 
@@ -61,7 +62,7 @@ fn ask(config: &Config) -> Result<(SocketAddr, String), Failure> {
         200 => {}
         401 => {
             return Err(Failure::Failed(format!(
-                "the coordinator on {address} does not take the token in {}",
+                "the coordinator on {address} does not take the token in {}: set operator.token_file to the file it uses",
                 config.operator.token_file.display()
             )));
         }
@@ -99,7 +100,7 @@ fn token_to_read(operator: &OperatorConfig) -> Result<Option<String>, Failure> {
     }
     bearer_token(&operator.token_file)
         .map(Some)
-        .map_err(Failure::failed)
+        .map_err(|error| Failure::Failed(format!("operator.token_file: {}", token_problem(&error))))
 }
 
 fn show(snapshot: &PoolSnapshot) -> String {
@@ -137,6 +138,9 @@ fn show_pool(pool: &PoolView) -> String {
         (false, true) => "ready",
         (false, false) => "not ready",
     });
+    if pool.restarts > 0 {
+        line.push_str(&format!(", {} restarts", pool.restarts));
+    }
     for reason in &pool.reasons {
         line.push_str(&format!("\n  {}", one_line(reason)));
     }

@@ -2,6 +2,9 @@
 
 use super::output::one_line;
 
+/// Characters of a cell at most.
+const LONGEST_CELL: usize = 160;
+
 /// Lays out rows below their headings, in columns two spaces apart. Every row has one cell per heading.
 pub(super) fn table<const COLUMNS: usize>(
     headings: [&str; COLUMNS],
@@ -10,7 +13,7 @@ pub(super) fn table<const COLUMNS: usize>(
     let headings = headings.map(str::to_owned);
     let lines: Vec<[String; COLUMNS]> = std::iter::once(&headings)
         .chain(rows)
-        .map(|row| row.clone().map(|cell| one_line(&cell)))
+        .map(|row| row.clone().map(|cell| cut(&one_line(&cell))))
         .collect();
     let mut widths = [0; COLUMNS];
     for line in &lines {
@@ -24,7 +27,10 @@ pub(super) fn table<const COLUMNS: usize>(
             let cells: Vec<String> = line
                 .iter()
                 .zip(widths)
-                .map(|(cell, width)| format!("{cell:width$}"))
+                .map(|(cell, width)| {
+                    let padding = width - cell.chars().count();
+                    cell.clone() + &" ".repeat(padding)
+                })
                 .collect();
             cells.join("  ").trim_end().to_owned()
         })
@@ -32,9 +38,25 @@ pub(super) fn table<const COLUMNS: usize>(
     lines.join("\n")
 }
 
+/// A cell that leaves room for the others; `--json` has all of it.
+fn cut(cell: &str) -> String {
+    if cell.chars().count() <= LONGEST_CELL {
+        return cell.to_owned();
+    }
+    cell.chars().take(LONGEST_CELL - 1).chain(['…']).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_of_any_length_is_cut_to_what_can_be_read() {
+        let text = table(["TITLE"], &[["ü".repeat(100_000)]]);
+        let last = text.lines().last().unwrap();
+        assert_eq!(last.chars().count(), LONGEST_CELL);
+        assert!(last.ends_with('…'));
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

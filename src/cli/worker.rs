@@ -30,7 +30,8 @@ pub(super) struct WorkerArguments {
     /// End at once when standard input is closed, for a parent whose workers must not outlive it.
     #[arg(long, hide = true)]
     end_with_stdin: bool,
-    /// Command to run for each assignment, and its arguments. It gets the task's context on standard input and
+    /// Command to run for each assignment, and its arguments. Its path counts from the current folder, and it runs in a
+    /// folder of its task below --workspace. It gets the task's context on standard input and
     /// `HERMES_POOL_BOARD`, `_TASK`, `_RUN`, `_ATTEMPT`, `_WORKSPACE` in its environment; exit status 0 means completed,
     /// 75 rate limited, others failed. A last line of output that is a JSON object with "outcome" is the result itself.
     #[arg(last = true, required = true, value_name = "CMD")]

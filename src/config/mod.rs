@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::domain::{BoardSlug, Lane, LeasePolicy, PoolId};
+use crate::protocol::MAX_SLOTS;
 
 pub use layers::{DEFAULT_TOML, Environment};
 pub use problem::{ConfigError, Problem};
@@ -179,7 +180,7 @@ fn read_pool(reader: &mut Reader<'_>) -> Option<PoolConfig> {
         "must be 1 to 32 of a-z, 0-9, _ and -, the first a letter or digit",
         |text| PoolId::parse(text).ok(),
     );
-    let slots = reader.number(section, "slots", 1..=10_000);
+    let slots = reader.number(section, "slots", 1..=i64::from(MAX_SLOTS));
     // Out of range is no error for these two: they are clamped, as the reference does.
     let lease_seconds = reader.number(section, "lease_seconds", i64::MIN..=i64::MAX);
     let max_attempts = reader.number(section, "max_attempts", i64::MIN..=i64::MAX);

@@ -68,7 +68,13 @@ impl ClaimLock {
     /// The lock of a new claim; `nonce` must be unique for each.
     #[must_use]
     pub fn new(pool: &PoolId, fence: &Fence, nonce: &str) -> Self {
-        Self(format!("pool/{}:{}:{nonce}", pool.0, fence.0))
+        Self(format!("{}{}:{nonce}", Self::prefix_of(pool), fence.0))
+    }
+
+    /// How every lock of a pool of this id begins, whichever store made it.
+    #[must_use]
+    pub fn prefix_of(pool: &PoolId) -> String {
+        format!("pool/{}:", pool.0)
     }
 
     /// A lock as it was recorded in a store or on a board.

@@ -89,6 +89,13 @@ impl WorkerDoor {
             DeliveryError::Unreached(Unreached::Down) | DeliveryError::NotReady => {
                 HttpError::Unavailable
             }
+            // The store itself has said what is wrong with it; the messages that meet it are too many to be told.
+            DeliveryError::Store(
+                error @ (StoreError::Down | StoreError::Unknown | StoreError::File { .. }),
+            ) => {
+                log::debug!("a worker's message was not carried out: {error}");
+                HttpError::Unavailable
+            }
             DeliveryError::Store(error) => {
                 log::warn!("a worker's message was not carried out: {error}");
                 HttpError::Unavailable

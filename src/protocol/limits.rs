@@ -3,6 +3,9 @@
 /// Version of the wire protocol; every envelope carries it.
 pub const PROTOCOL_VERSION: i64 = 2;
 
+/// Most slots that a pool can have; ordinals are below it.
+pub const MAX_SLOTS: u16 = 10_000;
+
 /// Largest request body and largest canonical envelope, signature included.
 pub const MAX_WIRE_BYTES: usize = 64 * 1024;
 

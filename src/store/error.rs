@@ -88,6 +88,11 @@ pub enum FileProblem {
     /// It is there, but no coordinator has prepared it yet.
     #[error("has not been prepared yet; start the coordinator once")]
     NotPrepared,
+    /// It was taken away under the open connection. Nothing more is written to what is left of it.
+    #[error(
+        "was removed, replaced or emptied while it was in use; put it back, or restart to begin with what is there"
+    )]
+    Removed,
     /// It may not be written.
     #[error(
         "is read-only; check its permissions, those of its folder, and how the disk is mounted"

@@ -75,8 +75,8 @@ where
 
 /// Why a group was not committed.
 enum Broken {
-    /// It never began: nothing of it can be stored.
-    NotBegun(StoreError),
+    /// It never began, or was taken back: nothing of it is stored.
+    NotStored(StoreError),
     /// It ended in the middle or at its commit.
     Lost(StoreError),
 }
@@ -89,7 +89,7 @@ impl Store {
     pub fn commit_group(&mut self, mut group: Vec<Job>, now: Timestamp) -> Result<(), StoreError> {
         let verdict = match self.commit(&mut group, now) {
             Ok(()) => Ok(()),
-            Err(Broken::NotBegun(error)) => {
+            Err(Broken::NotStored(error)) => {
                 group.iter_mut().for_each(|job| job.0.fail(error.clone()));
                 Err(error)
             }
@@ -127,7 +127,7 @@ impl Store {
     fn commit(&mut self, group: &mut [Job], now: Timestamp) -> Result<(), Broken> {
         let connection = &self.connection;
         let begun = run(connection, "BEGIN IMMEDIATE");
-        begun.map_err(|error| Broken::NotBegun(self.fail(&error)))?;
+        begun.map_err(|error| Broken::NotStored(self.fail(&error)))?;
         let lost = |error| {
             // After a failed COMMIT the transaction may still stand. If this fails too, there is none.
             let _ = run(connection, "ROLLBACK");
@@ -135,6 +135,11 @@ impl Store {
         };
         for job in group.iter_mut() {
             apply_alone(connection, job, now).map_err(|error| lost(self.fail(&error)))?;
+        }
+        if let Err(error) = self.place.still_at(&self.path) {
+            // Rolled back, so that nothing of it is stored, wherever the file is now.
+            let _ = run(connection, "ROLLBACK");
+            return Err(Broken::NotStored(error));
         }
         run(connection, "COMMIT").map_err(|error| lost(self.fail(&error)))
     }

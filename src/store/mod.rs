@@ -20,6 +20,7 @@ mod error;
 mod group;
 mod open;
 pub mod operations;
+mod place;
 mod read;
 mod records;
 pub mod reference;
@@ -33,6 +34,8 @@ use rusqlite::Connection;
 
 use crate::domain::Fence;
 
+use place::Place;
+
 pub use error::{AddRefusal, FileProblem, Refusal, StoreError};
 pub use group::Job;
 pub use operations::Operation;
@@ -40,11 +43,15 @@ pub use read::Reader;
 pub use records::{ClaimEntry, Intent, NewClaim, Record, Texts};
 pub use tx::Tx;
 
+/// Name of the store's file in the pool's state directory.
+pub const STORE_FILE: &str = "assignments.db";
+
 /// The one connection that writes.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    place: Place,
     fence: Fence,
 }
 
@@ -59,6 +66,7 @@ impl Store {
         Ok(Self {
             connection,
             path: path.to_owned(),
+            place: Place::of(path)?,
             fence,
         })
     }

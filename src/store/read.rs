@@ -2,6 +2,7 @@
 //!
 //! Each call sees the last commit at its time. A row that cannot be understood stands as an error among the others.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use rusqlite::{Connection, params};
@@ -81,16 +82,24 @@ impl Reader {
             .all(sql::INTENTS_OF_BOARD, [board.as_str()], read_intent)
     }
 
-    /// Every board that something unsettled or an intent refers to.
+    /// Every board that something unsettled or an intent refers to, and each row whose board is none: no pass sees it.
     ///
     /// # Errors
     /// [`StoreError::File`] if the file cannot be read.
-    pub fn boards(&self) -> Result<Vec<Result<BoardSlug, IllegalRow>>, StoreError> {
-        self.tx().all(sql::BOARDS, [], |row| {
+    pub fn boards(&self) -> Result<(BTreeSet<BoardSlug>, Vec<IllegalRow>), StoreError> {
+        let rows = self.tx().all(sql::BOARDS, [], |row| {
             let columns = Columns::of(row);
             let text = columns.text(0, "board")?;
             BoardSlug::parse(&text).map_err(|_| columns.illegal("board", &text))
-        })
+        })?;
+        let (mut boards, mut illegal) = (BTreeSet::new(), Vec::new());
+        for row in rows {
+            match row {
+                Ok(board) => drop(boards.insert(board)),
+                Err(row) => illegal.push(row),
+            }
+        }
+        Ok((boards, illegal))
     }
 
     /// Tasks of a board that are not to be claimed again before a time that is yet to come.

@@ -105,6 +105,9 @@ macro_rules! record_columns {
 }
 pub(super) use record_columns;
 
+/// Characters that are shown of each part of a row's name: more than a valid one can have.
+const NAME_SHOWN: usize = 256;
+
 /// The first column after [`core_columns`].
 pub(super) const AFTER_CORE: usize = 13;
 
@@ -204,7 +207,8 @@ impl<'r> Columns<'r> {
     }
 
     pub(super) fn illegal(&self, column: &'static str, value: &str) -> IllegalRow {
-        let run: Vec<String> = (0..3).map(|index| show(self.value(index))).collect();
+        let part = |index| show(self.value(index)).chars().take(NAME_SHOWN).collect();
+        let run: Vec<String> = (0..3).map(part).collect();
         IllegalRow {
             run: run.join("/"),
             column,

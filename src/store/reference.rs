@@ -16,7 +16,7 @@ use super::records::Columns;
 use super::transition::{Loaded, write};
 use super::{Operation, Store, StoreError, Tx};
 use crate::domain::{Assignment, Fenced, IllegalRow, LeasePolicy, Ordinal, Timestamp};
-use crate::protocol::{Binding, Json, Object, ProtocolError, canonical_json, payload_digest};
+use crate::protocol::{Binding, Json, Object, ProtocolError, canonical_text, payload_digest};
 
 const SLOTS: u16 = 3;
 const MAX_ATTEMPTS: i64 = 3;
@@ -343,11 +343,6 @@ fn key(binding: &Binding) -> (&str, &str, &str) {
 
 fn row_of(tx: &Tx<'_>, binding: &Binding) -> std::result::Result<Option<Json>, StoreError> {
     tx.first(ROW_BY_KEY, key(binding), read_row)
-}
-
-/// The canonical text, which is always UTF-8.
-fn canonical_text(payload: &Json) -> std::result::Result<String, ProtocolError> {
-    String::from_utf8(canonical_json(payload)?).map_err(|_| ProtocolError::InvalidMessage)
 }
 
 /// All rows, or the first fault among them: the reference knows no illegal rows.

@@ -63,14 +63,13 @@ statements! {
     // Adding.
     SAME_RUN = "SELECT board,task_id,run_id,assignment_digest,worker_ordinal,attempt FROM assignments \
         WHERE board=?1 AND task_id=?2 AND run_id=?3";
+    LOCK_OF_RUN = "SELECT board,task_id,run_id,claim_lock FROM claims WHERE board=?1 AND task_id=?2 AND run_id=?3";
     /// Adds nothing where the slot is occupied, or is none that the table allows.
     ADD = "INSERT OR IGNORE INTO assignments(board,task_id,run_id,worker_ordinal,attempt,assignment_digest,payload_json,\
         state,created_at,updated_at) VALUES(?1,?2,?3,?4,?5,?6,?7,'assigned',?8,?8)";
     ADD_ENTRY = "INSERT INTO claims(board,task_id,run_id,claim_lock,run_sequence,event_sequence,anchor_task,\
         anchor_created_at,confirmed_at,created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) \
         ON CONFLICT(board,task_id,run_id) DO NOTHING";
-
-    LOCK = "SELECT board,task_id,run_id,claim_lock FROM claims WHERE board=?1 AND task_id=?2 AND run_id=?3";
 
     // Intents.
     ADD_INTENT = "INSERT INTO intents(claim_lock,board,task_id,worker_ordinal,run_sequence,event_sequence,anchor_task,\
@@ -105,10 +104,12 @@ statements! {
     HELD_BACK = "SELECT DISTINCT board,task_id,run_id FROM claims WHERE board=?1 AND not_before>?2";
     TEXTS = "SELECT board,task_id,run_id,payload_json,result_json FROM assignments \
         WHERE board=?1 AND task_id=?2 AND run_id=?3";
-    BOARDS = "SELECT DISTINCT board FROM assignments WHERE ", unsettled!(), " UNION SELECT board FROM intents";
+    BOARDS = "SELECT board,task_id,run_id FROM assignments WHERE ", unsettled!(),
+        " UNION ALL SELECT board,task_id,claim_lock FROM intents";
     COUNTS = "SELECT state,count(*) FROM assignments WHERE ", unsettled!(),
         " GROUP BY state UNION ALL SELECT state,count(*) FROM assignments WHERE ", ended!(), " GROUP BY state";
     FENCE = "SELECT fence FROM pool";
+    PROBE = "UPDATE pool SET fence=fence";
 }
 
 #[cfg(test)]

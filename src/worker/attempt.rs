@@ -270,15 +270,22 @@ struct Heart {
 }
 
 impl Heart {
-    /// Beats at once, since the lease may be as old as the poll, then at intervals until `end` is closed.
-    fn beat_until(self, end: &Receiver<()>) {
+    /// Beats at once, since the lease may be as old as the poll, then at intervals until `end` is closed or the lease is
+    /// over: a worker that was frozen past it asks for nothing that it is about to kill.
+    fn beat_until(mut self, end: &Receiver<()>) {
         let mut wait = Duration::ZERO;
         while end.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
             let sent = Moment::now();
+            if self.lease.has_passed(sent) {
+                return;
+            }
             let limit = self.lease.request_limit();
             let answer = self
                 .client
                 .heartbeat(&self.binding, self.output.tail(), limit);
+            if matches!(answer, Ok(Answer::Accepted)) {
+                self.lease.extend(sent);
+            }
             wait = match &answer {
                 Ok(_) => Moment::now().until(sent + self.lease.beat_interval()),
                 Err(no_answer) => no_answer

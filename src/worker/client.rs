@@ -16,7 +16,7 @@ use crate::protocol::{
     ProtocolError, WorkerResult, parse_wire,
 };
 
-use super::exchange::{Assignment, Reply, Request, Untrusted};
+use super::exchange::{Assignment, Reply, Request, Untrusted, new_delivery_id};
 
 /// How long a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -164,12 +164,19 @@ impl Client {
         }
     }
 
-    /// Asks for work, and lets the answer be held back while there is none.
-    pub(super) fn poll(&self, wait_seconds: u8) -> Result<Polled, NoAnswer> {
+    /// Asks for work, and lets the answer be held back while there is none. A poll whose answer was not believed is repeated
+    /// under its `delivery_id`, so that the pool does not count one offer for each.
+    pub(super) fn poll(&self, wait_seconds: u8, delivery_id: &str) -> Result<Polled, NoAnswer> {
         let payload = PollRequest { wait_seconds }.to_json();
         let binding = Binding::without_run(i64::from(self.ordinal));
         let limits = Limits::patient(Duration::from_secs(u64::from(wait_seconds)));
-        match self.exchange(Kind::Poll, binding, &payload, limits)? {
+        match self.exchange(
+            Kind::Poll,
+            binding,
+            &payload,
+            limits,
+            delivery_id.to_owned(),
+        )? {
             Reply::Assignment(assignment) => Ok(Polled::Assigned(assignment)),
             Reply::Ack(Ack::Idle) => Ok(Polled::Idle),
             Reply::Ack(Ack::Rejected { code, message }) => {
@@ -193,6 +200,7 @@ impl Client {
             binding.clone(),
             &payload,
             Limits::strict(limit),
+            new_delivery_id(),
         )? {
             Reply::Ack(Ack::Alive { .. }) => Ok(Answer::Accepted),
             reply => refused(reply),
@@ -206,6 +214,7 @@ impl Client {
             binding.clone(),
             result,
             Limits::patient(Duration::ZERO),
+            new_delivery_id(),
         )? {
             Reply::Ack(Ack::Accepted { .. }) => Ok(Answer::Accepted),
             reply => refused(reply),
@@ -221,6 +230,7 @@ impl Client {
             binding.clone(),
             &result.to_json(),
             now,
+            new_delivery_id(),
         )
         .is_ok()
     }
@@ -231,10 +241,11 @@ impl Client {
         binding: Binding,
         payload: &Json,
         limits: Limits,
+        delivery_id: String,
     ) -> Result<Reply, NoAnswer> {
         let now = self.clock.now().whole_seconds();
-        let request =
-            Request::sign(&self.key, kind, binding, payload, now).map_err(NoAnswer::Unsignable)?;
+        let request = Request::sign(&self.key, kind, binding, payload, now, delivery_id)
+            .map_err(NoAnswer::Unsignable)?;
         let mut response = self
             .send(&request, limits)
             .map_err(|error| NoAnswer::Transport(Box::new(error)))?;

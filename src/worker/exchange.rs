@@ -7,12 +7,9 @@
 use uuid::Uuid;
 
 use crate::protocol::{
-    Ack, AssignmentPayload, Binding, DEFAULT_ENVELOPE_LIFETIME_SECONDS, Json, Key, Kind,
+    Ack, AssignmentPayload, Binding, DEFAULT_ENVELOPE_LIFETIME_SECONDS, Json, Key, Kind, MAX_SLOTS,
     PayloadError, ProtocolError, parse_wire, sign_envelope, verify_envelope,
 };
-
-/// The most slots a pool can have; which of them is meant is checked against the request.
-const MOST_SLOTS: u16 = 10_000;
 
 /// A request that was signed and may be sent.
 #[derive(Debug)]
@@ -55,8 +52,13 @@ pub(super) enum Untrusted {
     Payload(#[from] PayloadError),
 }
 
+/// A name for a new message.
+pub(super) fn new_delivery_id() -> String {
+    Uuid::new_v4().to_string()
+}
+
 impl Request {
-    /// Signs a request. `now` is in seconds since the epoch.
+    /// Signs a request. `now` is in seconds since the epoch; a request that repeats another has its `delivery_id`.
     ///
     /// # Errors
     /// [`ProtocolError::ExceedsWireLimit`] if the message does not fit, and those of encoding its payload.
@@ -66,8 +68,8 @@ impl Request {
         binding: Binding,
         payload: &Json,
         now: i64,
+        delivery_id: String,
     ) -> Result<Self, ProtocolError> {
-        let delivery_id = Uuid::new_v4().to_string();
         let lifetime = DEFAULT_ENVELOPE_LIFETIME_SECONDS;
         let delivery = Some(delivery_id.as_str());
         let body = sign_envelope(key, kind, &binding, payload, now, lifetime, delivery)?;
@@ -99,7 +101,8 @@ impl Request {
     /// [`Untrusted`] for a reply that must not be acted upon.
     pub(super) fn verify(&self, key: &Key, body: &[u8], now: i64) -> Result<Reply, Untrusted> {
         let message = parse_wire(body)?;
-        let envelope = verify_envelope(key, message, None, now, MOST_SLOTS)?;
+        // How many slots the pool has is unknown here; which of them is meant is checked below.
+        let envelope = verify_envelope(key, message, None, now, MAX_SLOTS)?;
         if envelope.delivery_id != self.delivery_id {
             return Err(Untrusted::NotOurs("delivery_id"));
         }
@@ -148,7 +151,8 @@ mod tests {
         fn new(kind: Kind, binding: Binding) -> Self {
             let key = generate_key().unwrap();
             let empty = Json::Object(crate::protocol::Object::new());
-            let request = Request::sign(&key, kind, binding, &empty, NOW).unwrap();
+            let request =
+                Request::sign(&key, kind, binding, &empty, NOW, new_delivery_id()).unwrap();
             Self { key, request }
         }
 
@@ -240,7 +244,14 @@ mod tests {
         let key = generate_key().unwrap();
         let sign = |size: usize| {
             let payload = Json::object([("reason", Json::from("x".repeat(size)))]);
-            Request::sign(&key, Kind::Result, binding(0, 1), &payload, NOW)
+            Request::sign(
+                &key,
+                Kind::Result,
+                binding(0, 1),
+                &payload,
+                NOW,
+                new_delivery_id(),
+            )
         };
         let overhead = sign(0).unwrap().body().len();
         let room = crate::protocol::MAX_WIRE_BYTES - overhead;

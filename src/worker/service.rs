@@ -17,7 +17,7 @@ use crate::protocol::{MAX_WAIT_SECONDS, WorkerResult, read_key};
 use super::attempt::{self, End, Named};
 use super::backoff::Backoff;
 use super::client::{Answer, Client, NoAnswer, Polled};
-use super::exchange::Assignment;
+use super::exchange::{Assignment, new_delivery_id};
 use super::moment::Moment;
 use super::outbox::{Outbox, Undelivered};
 use super::signals::Stop;
@@ -64,7 +64,7 @@ impl Worker {
             outbox: workspace.outbox(),
             workspace,
             guard_executable: settings.guard_executable,
-            command: settings.command,
+            command: found_from_here(settings.command),
             stop: Stop::on_signals().map_err(WorkerError::Signals)?,
         })
     }
@@ -75,9 +75,16 @@ impl Worker {
             return;
         }
         let mut backoff = Backoff::default();
+        let mut poll_id = new_delivery_id();
         while !self.stop.is_requested() {
             let sent = Moment::now();
-            let polled = self.ask(Duration::ZERO, |client| client.poll(MAX_WAIT_SECONDS));
+            let id = poll_id.clone();
+            let polled = self.ask(Duration::ZERO, move |client| {
+                client.poll(MAX_WAIT_SECONDS, &id)
+            });
+            if let Some(Ok(_)) = &polled {
+                poll_id = new_delivery_id();
+            }
             match polled {
                 None => return,
                 Some(Ok(Polled::Assigned(assignment))) => {
@@ -231,6 +238,18 @@ impl Worker {
     }
 }
 
+/// The command with its program as it is found from the current folder: it will be started in that of a task. A bare name
+/// is looked up in `PATH` wherever it is started.
+fn found_from_here(mut command: Vec<OsString>) -> Vec<OsString> {
+    if let Some(program) = command.first_mut()
+        && program.as_encoded_bytes().contains(&b'/')
+        && let Ok(path) = std::path::absolute(&*program)
+    {
+        *program = path.into_os_string();
+    }
+    command
+}
+
 /// Whether this is `http://` and a host, without a path of its own.
 fn is_coordinator(url: &str) -> bool {
     url.parse::<Uri>().is_ok_and(|uri| {
@@ -244,6 +263,23 @@ fn is_coordinator(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_named_by_a_path_is_found_from_where_the_worker_was_started() {
+        let found = |program: &str| {
+            let command = vec![program.into(), "./argument".into()];
+            found_from_here(command)
+        };
+        let here = std::env::current_dir().unwrap();
+        for (program, expected) in [
+            ("./work.sh", here.join("work.sh").into_os_string()),
+            ("bin/work", here.join("bin/work").into_os_string()),
+            ("/bin/sh", "/bin/sh".into()),
+            ("sh", "sh".into()),
+        ] {
+            assert_eq!(found(program), [expected, "./argument".into()], "{program}");
+        }
+    }
 
     #[test]
     fn an_address_is_a_scheme_and_a_host() {

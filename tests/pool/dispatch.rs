@@ -1,5 +1,7 @@
 //! Dispatch: which slot gets which board's next task, and what becomes of a claim that was cut off.
 
+use std::collections::BTreeSet;
+
 use hermes_pool::actors::PoolEvent;
 use hermes_pool::board::hermes::NewTask;
 use hermes_pool::faults::{Fault, FaultPoint};
@@ -91,9 +93,14 @@ async fn slots_go_round_the_boards_that_have_work() {
         }
     }
     let mut pool = stage.start().await;
-    for _ in &boards {
-        pool.hear(|event| matches!(event, PoolEvent::Listed { ready: 3, .. }))
+    let mut listed = BTreeSet::new();
+    while listed.len() < boards.len() {
+        let event = pool
+            .hear(|event| matches!(event, PoolEvent::Listed { ready: 3, .. }))
             .await;
+        if let PoolEvent::Listed { board, .. } = event {
+            listed.insert(board);
+        }
     }
     let worker = pool.worker(0);
     let mut order = Vec::new();

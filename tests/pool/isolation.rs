@@ -96,6 +96,28 @@ async fn an_actor_that_panics_is_built_anew_and_loses_nothing_that_was_acknowled
 }
 
 #[actix::test]
+async fn a_claim_whose_resolution_panics_is_put_off_and_ends_no_pass() {
+    let stage = Stage::new(1);
+    let board = stage.board("lab");
+    let task = stage.task(&board, "t");
+    let mut pool = stage.start().await;
+    stage
+        .faults
+        .arm(FaultPoint::PayloadBuilt, Fault::PanicAlways);
+    pool.worker(0).poll().await;
+    pool.hear(|event| matches!(event, PoolEvent::Restarted(actor) if actor == "dispatcher-lab"))
+        .await;
+    let report = pool.pass(&board).await;
+    assert_eq!((report.intents, report.deferred), (0, 1));
+    stage.faults.arm(FaultPoint::PayloadBuilt, Fault::PanicOnce);
+    assert_eq!(pool.pass(&board).await.deferred, 1);
+    assert_eq!(pool.pass(&board).await.intents, 1);
+    let job = pool.worker(0).poll().await.expect("the claim was kept");
+    assert_eq!(job.binding.task_id, task.as_str());
+    assert!(pool.pool.ledger().is_empty());
+}
+
+#[actix::test]
 async fn a_second_pool_on_the_same_directory_is_refused_with_the_pid_of_the_first() {
     let stage = Stage::new(1);
     let _pool = stage.start().await;

@@ -218,3 +218,36 @@ async fn leases_and_attempts_survive_a_restart_of_the_pool() {
         .await;
     assert_eq!(pool.worker(0).heartbeat(&job).await.code(), "stale_attempt");
 }
+
+#[actix::test]
+async fn a_task_that_kills_every_worker_at_once_ends_on_its_board_and_leaves_its_slot_to_the_next()
+{
+    let stage = Stage::new(1);
+    let board = stage.board("lab");
+    let poison = stage.task(&board, "kills whoever takes it");
+    let next = stage.task(&board, "next in line");
+    let mut pool = stage.start().await;
+    let worker = pool.worker(0);
+    worker.poll().await;
+    pool.hear(|event| matches!(event, PoolEvent::Added(_)))
+        .await;
+    // The worker is started again each time, asks at once, and dies of what it gets. No time passes.
+    let mut deaths = 0;
+    while let Some(job) = worker.poll().await {
+        assert_eq!(job.binding.task_id, poison.as_str());
+        deaths += 1;
+    }
+    assert_eq!(deaths, 15, "five offers to each of three attempts");
+    pool.hear(|event| matches!(event, PoolEvent::LeaseFailed(_, FailCause::Exhausted)))
+        .await;
+    pool.hear(|event| matches!(event, PoolEvent::Added(binding) if binding.key.task == next))
+        .await;
+    let job = worker.poll().await.expect("the next task has the slot");
+    assert_eq!(job.binding.task_id, next.as_str());
+    assert_eq!(stage.status(&board, &poison), "blocked");
+    assert_eq!(
+        stage.runs(&board, &poison).len(),
+        1,
+        "it is not claimed again"
+    );
+}

@@ -9,8 +9,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod broken;
+mod contract;
 mod dispatch;
 mod isolation;
 mod leases;
+mod odd_task;
 mod ownership;
+mod panics;
+mod poison;
 mod results;

@@ -247,6 +247,55 @@ async fn a_board_that_is_gone_is_believed_at_the_second_look() {
 }
 
 #[actix::test]
+async fn a_claim_of_this_pools_id_that_the_store_does_not_know_is_reported_and_left_alone() {
+    let stage = Stage::new(1);
+    let board = stage.board("lab");
+    let task = stage.task(&board, "claimed by another store");
+    stage
+        .sql(&board)
+        .execute_batch(&format!(
+            "UPDATE tasks SET status='running',claim_lock='pool/test:00000000ffffffff:n',claim_expires={} WHERE id='{task}'",
+            stage.now() - 1
+        ))
+        .unwrap();
+    let pool = stage.start().await;
+    pool.pass(&board).await;
+    let entries = pool.pool.ledger().entries();
+    let [(item, entry)] = &entries[..] else {
+        panic!("{entries:?}")
+    };
+    assert_eq!(
+        (item.scope.as_str(), item.what),
+        (format!("lab/{task}").as_str(), "unknown claim")
+    );
+    assert!(entry.why.contains("another store"), "{}", entry.why);
+    assert_eq!(stage.status(&board, &task), "running");
+    assert!(
+        !stage
+            .event_kinds(&board, &task)
+            .contains(&"reclaimed".to_owned())
+    );
+}
+
+#[actix::test]
+async fn a_board_that_is_gone_is_one_entry_of_the_ledger_however_often_it_is_looked_for() {
+    let mut stage = Stage::new(1);
+    stage.settings.poll = Duration::from_secs(3600);
+    let (pool, board, _, _) = running(&stage, card("t")).await;
+    pool.pass(&board).await;
+    let folder = stage.database(&board).parent().unwrap().to_owned();
+    std::fs::rename(&folder, stage.folder.path().join("away")).unwrap();
+    pool.advance(60.0);
+    for _ in 0..3 {
+        pool.pass(&board).await;
+    }
+    let entries = pool.pool.ledger().entries();
+    let watched = entries.iter().find(|(item, _)| item.what == "watch");
+    let (_, entry) = watched.unwrap_or_else(|| panic!("{entries:?}"));
+    assert!(entry.times >= 3 && entry.why.contains("gone"), "{entry:?}");
+}
+
+#[actix::test]
 async fn a_run_whose_number_a_restored_board_gave_out_before_is_given_back_and_its_task_claimed_anew()
  {
     let stage = Stage::new(1);

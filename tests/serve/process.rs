@@ -176,8 +176,8 @@ pub(crate) fn ended(command: &mut Command) -> Ended {
 /// A process whose log is read as it comes, and that ends with this value.
 pub(crate) struct Process {
     pub(crate) child: Child,
-    lines: Receiver<String>,
-    said: Vec<String>,
+    pub(crate) lines: Receiver<String>,
+    pub(crate) said: Vec<String>,
 }
 
 impl Process {

@@ -35,8 +35,9 @@ fn tasks_are_done_parents_first_by_a_worker_that_reads_their_context() {
 #[test]
 fn status_shows_the_running_coordinator() {
     let home = Home::new();
-    let coordinator = home.serve();
+    let mut coordinator = home.serve();
     coordinator.wait_until_ready();
+    coordinator.process.hear("event=board_served");
     let status = |arguments: &[&str]| {
         let arguments = [&["status", "--config", "pool.toml"], arguments].concat();
         let mut command = home.command(&arguments);

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hermes_pool::board::{
-    Board, BoardError, BoardHost, Brief, Claimed, Ended, Ending, Found, Listing, ReadyTask, mark,
+    Board, BoardError, BoardHost, Brief, Claimed, Ended, Ending, Found, Listing, PoolClaim,
+    ReadyTask, mark,
 };
 use hermes_pool::domain::{
-    Anchor, BoardSlug, ClaimLock, EndedRun, Fate, Landing, Lane, Outcome, Receipt, RunId, RunRef,
-    TaskId,
+    Anchor, BoardSlug, ClaimLock, EndedRun, Fate, Landing, Lane, Outcome, PoolId, Receipt, RunId,
+    RunRef, TaskId,
 };
 
 use super::LANE;
@@ -611,6 +612,22 @@ impl Board for OpenBoard {
         self.call(|place, _| {
             let row = place.contents.runs.get(&number(&run.run));
             row.map(|row| row.lock.clone())
+        })
+    }
+
+    fn pool_claims(&mut self, pool: &PoolId) -> Result<Vec<PoolClaim>, BoardError> {
+        let prefix = ClaimLock::prefix_of(pool);
+        self.call(|place, _| {
+            let tasks = place.contents.tasks.iter();
+            let running = tasks.filter(|(_, task)| task.status == Status::Running);
+            let claimed = running.filter_map(|(id, task)| Some((id, task.lock.clone()?)));
+            claimed
+                .filter(|(_, lock)| lock.as_str().starts_with(&prefix))
+                .map(|(id, lock)| PoolClaim {
+                    task: id.clone(),
+                    lock,
+                })
+                .collect()
         })
     }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hermes_pool::actors::store::StoreStatus;
 use hermes_pool::actors::{ByHand, DeliveryError, Engine, Pool, PoolSettings, Reply};
 use hermes_pool::clock::{Clock, ManualClock};
 use hermes_pool::domain::{BoardSlug, Lane, LeasePolicy, Ordinal, PoolId, Timestamp};
@@ -259,12 +260,19 @@ impl History<'_> {
     }
 
     fn commit(&mut self, life: &Life) -> bool {
-        if life.pool.store().waiting() == 0 {
+        let store = life.pool.store();
+        let nothing_waits = store.waiting() == 0;
+        if nothing_waits && !matches!(store.status(), StoreStatus::Failing(_)) {
             return false;
         }
         let Some(mut writer) = life.hand.take_store() else {
             return false;
         };
+        if nothing_waits {
+            writer.probe();
+            life.hand.give_store(writer);
+            return true;
+        }
         match self.store_fault.take() {
             None => writer.flush(|_| {}),
             Some(StoreFault::GroupLost) => writer.flush(Vec::clear),

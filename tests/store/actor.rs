@@ -32,6 +32,7 @@ impl Pool {
             slots: 3,
             retention_seconds: 3600,
             clock: clock.clone(),
+            faults: hermes_pool::faults::Faults::default(),
         });
         let arbiter = Arbiter::new();
         handle.launch(&arbiter.handle());
@@ -151,6 +152,59 @@ fn a_store_that_cannot_be_opened_says_why_and_the_same_handle_serves_after_the_n
         fs::remove_file(&path).unwrap();
         pool.handle.launch(&pool.arbiter.handle());
         pool.handle.call(addition(&binding(1, 0))).await.unwrap();
+        pool.reaches(|status| *status == StoreStatus::Ready).await;
+    });
+}
+
+/// Whether the store's file was taken away under its actor.
+fn is_removed(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::File {
+            problem: FileProblem::Removed,
+            ..
+        }
+    )
+}
+
+#[test]
+fn nothing_is_acknowledged_once_the_file_was_taken_away_and_it_goes_on_when_it_is_back() {
+    System::new().block_on(async {
+        let pool = Pool::launch(new_folder());
+        pool.handle.call(addition(&binding(1, 0))).await.unwrap();
+        let path = pool.folder.path().join("assignments.db");
+        let away = pool.folder.path().join("away.db");
+        let confirm = || NoteConfirmed {
+            key: key(1),
+            at: START,
+        };
+        fs::rename(&path, &away).unwrap();
+        assert!(is_removed(&pool.handle.call(confirm()).await.unwrap_err()));
+        fs::write(&path, "another file").unwrap();
+        assert!(is_removed(&pool.handle.call(confirm()).await.unwrap_err()));
+        assert!(matches!(pool.handle.status(), StoreStatus::Failing(error) if is_removed(&error)));
+        fs::rename(&away, &path).unwrap();
+        assert_eq!(pool.handle.call(confirm()).await, Ok(true));
+        // The reply comes first, what it says of the store a moment later.
+        pool.reaches(|status| *status == StoreStatus::Ready).await;
+    });
+}
+
+#[test]
+fn a_fault_that_passes_is_noticed_though_nobody_asks_for_anything() {
+    System::new().block_on(async {
+        let pool = Pool::launch(new_folder());
+        pool.handle.call(addition(&binding(1, 0))).await.unwrap();
+        let path = pool.folder.path().join("assignments.db");
+        let away = pool.folder.path().join("away.db");
+        fs::rename(&path, &away).unwrap();
+        let confirm = NoteConfirmed {
+            key: key(1),
+            at: START,
+        };
+        assert!(is_removed(&pool.handle.call(confirm).await.unwrap_err()));
+        fs::rename(&away, &path).unwrap();
+        pool.clock.advance(Duration::from_secs(2));
         pool.reaches(|status| *status == StoreStatus::Ready).await;
     });
 }

@@ -39,6 +39,19 @@ fn an_intent_becomes_an_assignment_as_a_whole_or_stays() {
 }
 
 #[test]
+fn the_same_run_under_another_lock_is_another_run() {
+    let mut fixture = Fixture::new();
+    let bound = fixture.add(1, 0);
+    let mut again = addition(&bound);
+    again.claim.lock = lock(2);
+    assert_eq!(
+        fixture.run(again),
+        Err(AddRefusal::Conflicting.into()),
+        "a restored board gives its numbers out again"
+    );
+}
+
+#[test]
 fn what_is_noted_beside_a_run_is_read_with_it() {
     let mut fixture = Fixture::new();
     let bound = fixture.add(1, 0);
@@ -82,12 +95,12 @@ fn what_is_noted_beside_a_run_is_read_with_it() {
 fn a_reader_sees_each_commit_and_pages_through_everything() {
     let mut fixture = Fixture::new();
     let reader = fixture.reader();
-    assert!(reader.boards().unwrap().is_empty());
+    assert!(reader.boards().unwrap().0.is_empty());
     for (run, ordinal) in [(1, 0), (2, 1), (3, 2)] {
         fixture.add(run, ordinal);
     }
     fixture.offer(1, "p");
-    assert_eq!(reader.boards().unwrap(), [Ok(board())]);
+    assert_eq!(reader.boards().unwrap().0, [board()].into());
     let first = reader.page(None, 2).unwrap();
     let last = first[1].as_ref().unwrap().assignment.binding().clone();
     assert_eq!(last.key, key(2));

@@ -2,7 +2,7 @@
 
 use hermes_pool::domain::{Assignment, FailCause, StateName};
 use hermes_pool::store::operations::{
-    CollectDeliveries, CollectEnded, Defer, Deferral, End, OfferReply, Unconfirmed,
+    CollectDeliveries, CollectEnded, End, Expire, Expiry, OfferReply, Unconfirmed,
 };
 use hermes_pool::store::{Refusal, StoreError};
 
@@ -95,16 +95,18 @@ fn a_result_that_its_board_does_not_take_frees_its_slot_after_ten_seconds() {
     let mut fixture = Fixture::new();
     let bound = fixture.add(1, 0);
     fixture.submit(&bound, "r").unwrap();
-    let defer = Defer {
-        binding: bound.clone(),
+    let expire = Expire {
+        ordinal: bound.ordinal,
+        policy: policy(),
     };
-    let due = Deferral::NotDue(START + 10.0);
-    assert_eq!(fixture.after(9.0).run(defer.clone()), Ok(due));
-    assert_eq!(
-        fixture.after(1.0).run(defer.clone()),
-        Ok(Deferral::Deferred)
-    );
-    assert_eq!(fixture.run(defer), Ok(Deferral::Nothing));
+    let next = Some(START + 10.0);
+    assert_eq!(fixture.after(9.0).run(expire), Ok(Expiry::NotDue { next }));
+    let given_up = Expiry::GivenUp {
+        binding: bound.clone(),
+        cause: FailCause::Unsettled,
+    };
+    assert_eq!(fixture.after(1.0).run(expire), Ok(given_up));
+    assert_eq!(fixture.run(expire), Ok(Expiry::Idle));
     fixture.add(2, 0);
     assert_eq!(fixture.submit(&bound, "r"), Ok(true));
     let texts = fixture.reader().texts(&bound.key).unwrap().unwrap();

@@ -114,9 +114,13 @@ fn a_poisoned_entry_or_intent_hides_no_other() {
     assert_eq!(faults[0].column, "not_before");
     let intents = reader.intents(&board()).unwrap();
     assert_eq!(intents.iter().filter(|intent| intent.is_ok()).count(), 1);
-    let boards = reader.boards().unwrap();
-    assert_eq!(boards.iter().filter(|board| board.is_ok()).count(), 1);
-    assert_eq!(boards.len(), 2);
+    let (boards, lost) = reader.boards().unwrap();
+    assert_eq!(boards.len(), 1);
+    assert_eq!(lost.len(), 1);
+    assert_eq!(
+        (lost[0].column, lost[0].run.as_str()),
+        ("board", "No Board/t/x")
+    );
     // What the transitions need is not poisoned.
     assert!(matches!(fixture.offer(0, "p"), OfferReply::Offered(_)));
 }

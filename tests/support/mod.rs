@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hermes_pool::actors::{
-    Listener, OrdinalHandle, Pool, PoolEvent, PoolSettings, Reply, ReplyStatus, RunPass,
+    DeliveryError, Listener, OrdinalHandle, Pool, PoolEvent, PoolSettings, PoolSnapshot, Reply,
+    ReplyStatus, RunPass,
 };
 use hermes_pool::board::hermes::{
     BoardDetails, EventLine, HermesBoards, NewTask, RunLine, Settings,
@@ -75,6 +76,18 @@ impl Stage {
         }
     }
 
+    /// A stage whose busy boards are not waited for: what is locked stays locked, and the test goes on.
+    pub(crate) fn impatient(slots: u16) -> Self {
+        let mut stage = Self::new(slots);
+        let settings = Settings {
+            busy_timeout: Duration::from_millis(1),
+            faults: stage.faults.clone(),
+            ..Settings::default()
+        };
+        stage.boards = HermesBoards::new(stage.boards.root().to_owned(), settings);
+        stage
+    }
+
     pub(crate) fn now(&self) -> i64 {
         self.clock.now().whole_seconds()
     }
@@ -120,6 +133,12 @@ impl Stage {
             .status
     }
 
+    /// Tasks of a board that are not done.
+    pub(crate) fn open_tasks(&self, board: &BoardSlug) -> usize {
+        let tasks = self.boards.open(board).unwrap().tasks().unwrap();
+        tasks.iter().filter(|task| task.status != "done").count()
+    }
+
     pub(crate) fn runs(&self, board: &BoardSlug, task: &TaskId) -> Vec<RunLine> {
         self.boards
             .open(board)
@@ -158,20 +177,25 @@ impl Stage {
             .join("kanban.db")
     }
 
-    /// Starts the pool and waits until its boards are served.
-    pub(crate) async fn start(&self) -> Running<'_> {
+    /// Starts the pool, whatever becomes of its store and boards.
+    pub(crate) fn begin(&self) -> Running<'_> {
         let pool = Pool::start(
             self.settings.clone(),
             self.clock.clone(),
             Arc::new(self.boards.clone()),
         )
         .unwrap();
-        let mut started = pool.listen();
-        let running = Running {
+        Running {
             events: pool.listen(),
             pool,
             stage: self,
-        };
+        }
+    }
+
+    /// Starts the pool and waits until its boards are served.
+    pub(crate) async fn start(&self) -> Running<'_> {
+        let running = self.begin();
+        let mut started = running.pool.listen();
         tokio::time::timeout(PATIENCE, running.pool.opened())
             .await
             .expect("the pool opens its store and boards");
@@ -234,6 +258,39 @@ impl Running<'_> {
             }
         }
         panic!("the awaited event did not come");
+    }
+
+    /// Lets time pass, and what became due then begin: the actors' threads get their turn.
+    pub(crate) async fn a_moment(&mut self, seconds: f64) {
+        // Only what happens from now on counts: what was not listened to yet would let time run ahead of the pool.
+        let mut from_now_on = self.pool.listen();
+        self.advance(seconds);
+        let anything = |_: &PoolEvent| true;
+        let _ = from_now_on
+            .wait_for(Duration::from_millis(10), anything)
+            .await;
+    }
+
+    /// Lets time pass until an actor was built anew.
+    pub(crate) async fn until_restarted(&mut self, heard: &mut Listener, actor: &str) {
+        for _ in 0..400 {
+            let restarted =
+                |event: &PoolEvent| matches!(event, PoolEvent::Restarted(name) if name == actor);
+            if heard
+                .wait_for(Duration::from_millis(50), restarted)
+                .await
+                .is_ok()
+            {
+                return;
+            }
+            self.advance(1.0);
+        }
+        panic!("{actor} was not restarted");
+    }
+
+    /// One look at the whole pool.
+    pub(crate) async fn snapshot(&self) -> PoolSnapshot {
+        self.pool.snapshot().await.unwrap()
     }
 
     /// Has the board's Reconciler go through it once, from now.
@@ -302,12 +359,18 @@ impl Answer {
 }
 
 impl Worker {
-    async fn send(&self, kind: Kind, binding: &Binding, payload: &Json, delivery: &str) -> Reply {
+    async fn try_send(
+        &self,
+        kind: Kind,
+        binding: &Binding,
+        payload: &Json,
+        delivery: &str,
+    ) -> Result<Reply, DeliveryError> {
         let now = self.clock.now().whole_seconds();
         let bytes =
             sign_envelope(&self.key, kind, binding, payload, now, 120, Some(delivery)).unwrap();
         let message = parse_wire(&bytes).unwrap();
-        self.slot.deliver(message, kind).await.unwrap()
+        self.slot.deliver(message, kind).await
     }
 
     fn open(&self, reply: &Reply, delivery: &str) -> hermes_pool::protocol::Envelope {
@@ -328,12 +391,27 @@ impl Worker {
 
     /// Polls under a delivery id, waiting on the server for up to `wait_seconds`.
     pub(crate) async fn poll_as(&self, delivery: &str, wait_seconds: i64) -> Option<Job> {
+        self.try_poll_as(delivery, wait_seconds).await.unwrap()
+    }
+
+    /// Polls a pool of which a part may be down.
+    pub(crate) async fn try_poll(&self) -> Result<Option<Job>, DeliveryError> {
+        self.try_poll_as(&uuid::Uuid::new_v4().to_string(), 0).await
+    }
+
+    async fn try_poll_as(
+        &self,
+        delivery: &str,
+        wait_seconds: i64,
+    ) -> Result<Option<Job>, DeliveryError> {
         let payload = Json::object([("wait_seconds", Json::from(wait_seconds))]);
         let binding = Binding::without_run(i64::from(self.ordinal));
-        let reply = self.send(Kind::Poll, &binding, &payload, delivery).await;
+        let reply = self
+            .try_send(Kind::Poll, &binding, &payload, delivery)
+            .await?;
         assert_eq!(reply.status, ReplyStatus::Done);
         let envelope = self.open(&reply, delivery);
-        match envelope.kind {
+        Ok(match envelope.kind {
             Kind::Ack => {
                 assert_eq!(Ack::parse(&envelope.payload).unwrap(), Ack::Idle);
                 None
@@ -343,7 +421,7 @@ impl Worker {
                 payload_json: envelope.payload_json().to_owned(),
                 binding: envelope.binding,
             }),
-        }
+        })
     }
 
     pub(crate) async fn heartbeat(&self, job: &Job) -> Answer {
@@ -354,6 +432,24 @@ impl Worker {
             &uuid::Uuid::new_v4().to_string(),
         )
         .await
+    }
+
+    /// A heartbeat to a pool of which a part may be down.
+    pub(crate) async fn try_heartbeat(&self, job: &Job) -> Result<Answer, DeliveryError> {
+        let delivery = uuid::Uuid::new_v4().to_string();
+        let empty = Json::object::<&str>([]);
+        self.try_say(Kind::Heartbeat, job, &empty, &delivery).await
+    }
+
+    /// A result for a pool of which a part may be down.
+    pub(crate) async fn try_submit(
+        &self,
+        job: &Job,
+        result: &str,
+    ) -> Result<Answer, DeliveryError> {
+        let delivery = uuid::Uuid::new_v4().to_string();
+        let payload = parse_json(result.as_bytes()).unwrap();
+        self.try_say(Kind::Result, job, &payload, &delivery).await
     }
 
     pub(crate) async fn submit(&self, job: &Job, result: &str) -> Answer {
@@ -374,18 +470,28 @@ impl Worker {
         payload: &Json,
         delivery: &str,
     ) -> Answer {
-        let reply = self.send(kind, &job.binding, payload, delivery).await;
+        self.try_say(kind, job, payload, delivery).await.unwrap()
+    }
+
+    async fn try_say(
+        &self,
+        kind: Kind,
+        job: &Job,
+        payload: &Json,
+        delivery: &str,
+    ) -> Result<Answer, DeliveryError> {
+        let reply = self.try_send(kind, &job.binding, payload, delivery).await?;
         let envelope = self.open(&reply, delivery);
         assert_eq!(
             envelope.binding, job.binding,
             "an answer repeats the binding of its request"
         );
-        match Ack::parse(&envelope.payload).unwrap() {
+        Ok(match Ack::parse(&envelope.payload).unwrap() {
             Ack::Rejected { code, .. } => Answer::Refused {
                 status: reply.status,
                 code,
             },
             ack => Answer::Ack(ack),
-        }
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! What must hold after any run, whatever was killed in it: judged by the boards, the store and the workers' own words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -159,10 +159,13 @@ fn assert_one_at_a_time(rows: &[Row]) {
     }
 }
 
-/// A worker noticed no more of its coordinator's deaths than that nobody answered; what it was told is accepted stands on
-/// the board.
+/// A worker noticed no more of its coordinator's deaths than that nobody answered: it was given each run once, and what it
+/// was told is accepted stands on the board.
 pub(crate) fn assert_undisturbed(said: &[String], boards: &[Dump]) {
+    let mut begun = BTreeSet::new();
     for (number, line) in said.iter().enumerate() {
+        let is_again = line.contains("begun: ") && !begun.insert(line);
+        assert!(!is_again, "more than once: {line}");
         assert!(
             is_undisturbed(line, boards),
             "after {:#?}: {line}",

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hermes_pool::clock::{Clock, SystemClock};
 use hermes_pool::protocol::{
@@ -161,8 +161,11 @@ impl Coordinator {
 
     /// The next message of this kind, with a look at those before it.
     pub(crate) fn passing_over(&self, kind: Kind, mut look: impl FnMut(&Message)) -> Message {
+        // Other messages may come for ever; the wait as a whole has an end.
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            let message = self.messages.recv_timeout(PATIENCE);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let message = self.messages.recv_timeout(left);
             let message = message.unwrap_or_else(|_| panic!("no {kind} came in time"));
             if message.kind == kind {
                 return message;

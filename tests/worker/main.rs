@@ -17,9 +17,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hermes_pool::protocol::{Binding, Json, Kind, MAX_ACTIVITY_BYTES, canonical_json};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process_group};
 
-use coordinator::{Answer, Coordinator, Message, assignment, binding, now};
+use coordinator::{Answer, Coordinator, Message, PATIENCE, assignment, binding, now};
 use process::{Bench, Worker};
 
 /// A command that stays until it is killed, and answers no signal that can be ignored.
@@ -255,7 +255,7 @@ fn heartbeats_that_are_not_answered_stop_the_group_when_the_lease_is_over() {
 fn answered_heartbeats_keep_a_command_alive_for_many_leases() {
     let beats = Arc::new(AtomicUsize::new(0));
     let beaten = Arc::clone(&beats);
-    let coordinator = Coordinator::with_run(1, move |message| {
+    let coordinator = Coordinator::with_run(2, move |message| {
         // Every third is lost, every fourth is answered by a forger who wants the command stopped.
         match message.kind {
             Kind::Heartbeat => match beaten.fetch_add(1, Ordering::SeqCst) {
@@ -272,7 +272,7 @@ fn answered_heartbeats_keep_a_command_alive_for_many_leases() {
     let life = bench.life();
     let _worker = bench.worker(&coordinator, &[], &life.script(STAY));
     life.expect("up");
-    while beats.load(Ordering::SeqCst) < 20 {
+    while beats.load(Ordering::SeqCst) < 12 {
         coordinator.next(Kind::Heartbeat);
     }
     assert!(!life.ends_within(Duration::ZERO));
@@ -303,6 +303,29 @@ fn a_frozen_worker_does_not_keep_its_command_past_the_lease() {
     coordinator.rest();
     worker.signal(Signal::CONT);
     coordinator.passing_over(Kind::Poll, |other| assert_ne!(other.kind, Kind::Result));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_worker_that_was_frozen_with_its_guard_and_command_kills_the_command_before_anything_else() {
+    let lease = Duration::from_secs(2);
+    let coordinator = Coordinator::with_run(lease.as_secs(), Answer::friendly);
+    let bench = Bench::new(&coordinator);
+    let life = bench.life();
+    let script = "trap '' TERM INT HUP; echo up >&9; while :; do echo works >&9; done";
+    let worker = bench.worker(&coordinator, &[], &life.script(script));
+    life.expect("up");
+    let guard = worker.guard();
+    worker.signal(Signal::STOP);
+    kill_process_group(guard, Signal::STOP).unwrap();
+    // Whatever was granted before the freeze is over.
+    assert!(!life.ends_within(lease + Duration::from_millis(200)));
+    coordinator.rest();
+
+    // The worker wakes alone: nothing but it can end the command, and it waits for its guard for a while.
+    worker.signal(Signal::CONT);
+    assert!(life.ends_within(PATIENCE));
+    coordinator.passing_over(Kind::Poll, |other| panic!("it says {other:?}"));
 }
 
 #[test]

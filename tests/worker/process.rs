@@ -120,6 +120,17 @@ impl Worker {
         kill_process(self.pid(), signal).unwrap();
     }
 
+    /// The guard of the worker's command, which leads the command's process group.
+    pub(crate) fn guard(&self) -> Pid {
+        let worker = self.pid().as_raw_pid();
+        let children = format!("/proc/{worker}/task/{worker}/children");
+        let children = fs::read_to_string(children).unwrap();
+        let mut children = children.split_whitespace();
+        let guard = children.next().unwrap().parse().unwrap();
+        assert_eq!(children.next(), None, "a worker has one child");
+        Pid::from_raw(guard).unwrap()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();

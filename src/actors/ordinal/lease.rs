@@ -77,7 +77,7 @@ impl OrdinalActor {
             ordinal: self.parts.ordinal,
             policy: self.parts.policy,
         });
-        ctx.spawn(asked.into_actor(self).map(|reply, actor, ctx| match reply {
+        ctx.spawn(asked.map(|reply, actor, ctx| match reply {
             Ok(Expiry::Idle) => actor.arm(None, ctx),
             Ok(Expiry::NotDue { next }) => actor.arm(next, ctx),
             Ok(Expiry::Reoffered { binding, next }) => {
@@ -98,7 +98,7 @@ impl OrdinalActor {
             ordinal: self.parts.ordinal,
             policy: self.parts.policy,
         });
-        ctx.spawn(asked.into_actor(self).map(|reply, actor, ctx| match reply {
+        ctx.spawn(asked.map(|reply, actor, ctx| match reply {
             Ok(live) => actor.found(live.as_ref(), ctx),
             Err(error) => actor.retry(&error, Self::refresh, ctx),
         }));
@@ -145,10 +145,14 @@ impl OrdinalActor {
     ) {
         log::debug!("ordinal={} tries again: {error}", self.parts.ordinal);
         let pause = self.parts.clock.wait_for(RETRY);
-        ctx.spawn(
+        let retry = ctx.spawn(
             pause
                 .into_actor(self)
                 .map(move |(), actor, ctx| again(actor, ctx)),
         );
+        // One is enough: whatever is tried again leads to what the row says.
+        if let Some(older) = self.retry.replace(retry) {
+            ctx.cancel_future(older);
+        }
     }
 }

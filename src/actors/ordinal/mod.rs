@@ -4,7 +4,8 @@
 //! store; tells the Roster whether the slot is free, and a board that one of its runs needs attention.
 //!
 //! Invariants: a reply leaves only after the commit that it tells of; of several waiting polls the newest is served and
-//! the others answer idle; the timer decides nothing, it only makes the store look, and the store compares again.
+//! the others answer idle; the timer decides nothing, it only makes the store look, and the store compares again; a slot
+//! has few operations in the store at once, so that a worker which sends without end makes nobody's commits longer.
 //!
 //! Crash, restart: everything but the waiting poll and the time of the worker's last sign stands in the store, and is
 //! read from there when the actor starts. A worker whose poll was lost asks again.
@@ -16,11 +17,14 @@ mod lease;
 mod polls;
 mod reports;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::Duration;
 
-use actix::{Actor, Context, Handler, Message, SpawnHandle};
+use actix::{
+    Actor, ActorFuture, ActorFutureExt, Context, Handler, Message, SpawnHandle, WrapFuture,
+};
 use tokio::sync::oneshot;
 
 use super::boards::BoardDirectory;
@@ -30,10 +34,10 @@ use super::metrics::Metrics;
 use super::reply::{DeliveryError, Replier, Reply};
 use super::roster::{Presence, Roster};
 use super::store::StoreHandle;
-use super::supervise::{DownGuard, Link};
+use super::supervise::{DownGuard, Link, Unreached};
 use crate::clock::SharedClock;
 use crate::domain::{LeasePolicy, Ordinal, Timestamp};
-use crate::faults::Faults;
+use crate::faults::{Faults, Work};
 use crate::protocol::{
     Envelope, HeartbeatReport, Json, Key, Kind, PayloadError, PollRequest, WorkerResult,
     verify_envelope,
@@ -45,6 +49,9 @@ use polls::Waiting;
 
 /// Messages that may wait for one slot: those of its worker that are admitted at once, and hints.
 const MAILBOX_LIMIT: usize = 256;
+/// Operations that one slot may have in the store at once; its further messages wait, unverified, for as long as the
+/// mailbox has places.
+const STORE_TURNS: usize = 1;
 
 /// A message of the slot's worker: parsed, not yet verified.
 #[derive(Message)]
@@ -103,8 +110,13 @@ pub struct OrdinalParts {
 pub struct OrdinalActor {
     parts: OrdinalParts,
     key: Option<Key>,
+    /// Operations in the store.
+    in_store: usize,
+    /// Messages that wait for a turn, in the order in which they came. They are not even verified yet.
+    queue: VecDeque<Deliver>,
     waiting: Option<(Waiting, SpawnHandle)>,
     timer: Option<(Timestamp, SpawnHandle)>,
+    retry: Option<SpawnHandle>,
     due: Option<Timestamp>,
     /// Grows with every hint, so that a poll notices one that came while it asked the store.
     hints: u64,
@@ -120,13 +132,21 @@ impl OrdinalActor {
         Self {
             parts,
             key: None,
+            in_store: 0,
+            queue: VecDeque::new(),
             waiting: None,
             timer: None,
+            retry: None,
             due: None,
             hints: 0,
             first_look,
             _guard: guard,
         }
+    }
+
+    fn pass_door(&self) {
+        let name = || format!("ordinal-{}", self.parts.ordinal);
+        self.parts.faults.begin(Work::Message, name);
     }
 
     fn is_draining(&self) -> bool {
@@ -194,13 +214,46 @@ impl OrdinalActor {
         replier.refuse_payload(error);
     }
 
-    /// Asks the store. The future owns what it needs, so that the actor goes on meanwhile.
+    /// Asks the store. The actor goes on meanwhile; when there is an answer, the next message has its turn.
     fn call<O: Operation>(
-        &self,
+        &mut self,
         operation: O,
-    ) -> impl Future<Output = Result<O::Reply, StoreError>> + 'static {
+    ) -> impl ActorFuture<Self, Output = Result<O::Reply, StoreError>> + use<O> {
+        self.in_store += 1;
         let store = self.parts.store.clone();
-        async move { store.call(operation).await }
+        let asked = async move { store.call(operation).await };
+        asked.into_actor(self).map(|reply, actor, ctx| {
+            actor.in_store -= 1;
+            actor.take_turns(ctx);
+            reply
+        })
+    }
+
+    /// Receives what waits, as long as there are turns.
+    fn take_turns(&mut self, ctx: &mut Context<Self>) {
+        while self.in_store < STORE_TURNS
+            && let Some(next) = self.queue.pop_front()
+        {
+            self.receive(next, ctx);
+        }
+    }
+
+    fn receive(&mut self, deliver: Deliver, ctx: &mut Context<Self>) {
+        let Deliver {
+            message,
+            kind,
+            reply,
+        } = deliver;
+        match self.open(message, kind) {
+            Ok((key, envelope)) => {
+                let replier = Replier::new(key, Arc::clone(&self.parts.clock), &envelope, reply);
+                self.accept(envelope, replier, ctx);
+            }
+            Err(error) => {
+                // The client may be gone.
+                let _ = reply.send(Err(error));
+            }
+        }
     }
 }
 
@@ -219,25 +272,14 @@ impl Actor for OrdinalActor {
 impl Handler<Deliver> for OrdinalActor {
     type Result = ();
 
-    fn handle(
-        &mut self,
-        Deliver {
-            message,
-            kind,
-            reply,
-        }: Deliver,
-        ctx: &mut Self::Context,
-    ) {
-        match self.open(message, kind) {
-            Ok((key, envelope)) => {
-                let replier = Replier::new(key, Arc::clone(&self.parts.clock), &envelope, reply);
-                self.accept(envelope, replier, ctx);
-            }
-            Err(error) => {
-                // The client may be gone.
-                let _ = reply.send(Err(error));
-            }
+    fn handle(&mut self, deliver: Deliver, ctx: &mut Self::Context) {
+        self.pass_door();
+        if self.queue.len() >= MAILBOX_LIMIT {
+            let _ = deliver.reply.send(Err(Unreached::Full.into()));
+            return;
         }
+        self.queue.push_back(deliver);
+        self.take_turns(ctx);
     }
 }
 
@@ -245,6 +287,7 @@ impl Handler<Refresh> for OrdinalActor {
     type Result = ();
 
     fn handle(&mut self, _: Refresh, ctx: &mut Self::Context) {
+        self.pass_door();
         self.hints += 1;
         self.refresh(ctx);
     }

@@ -32,11 +32,7 @@ impl OrdinalActor {
             policy: self.parts.policy,
         };
         let asked = self.call(offer);
-        ctx.spawn(
-            asked
-                .into_actor(self)
-                .map(move |reply, actor, ctx| actor.offered(poll, hints, reply, ctx)),
-        );
+        ctx.spawn(asked.map(move |reply, actor, ctx| actor.offered(poll, hints, reply, ctx)));
     }
 
     pub(super) fn offered(
@@ -109,14 +105,20 @@ impl OrdinalActor {
         let (poll, timer) = self.waiting.take()?;
         ctx.cancel_future(timer);
         self.parts.presence.set_waiting(false);
+        // A client that hung up is no sign of its worker.
+        if poll.replier.is_abandoned() {
+            return None;
+        }
         self.parts.presence.seen(self.parts.clock.now());
-        (!poll.replier.is_abandoned()).then_some(poll)
+        Some(poll)
     }
 
     pub(super) fn stop_waiting(&mut self) {
         if let Some((poll, _)) = self.waiting.take() {
             self.parts.presence.set_waiting(false);
-            self.parts.presence.seen(self.parts.clock.now());
+            if !poll.replier.is_abandoned() {
+                self.parts.presence.seen(self.parts.clock.now());
+            }
             self.idle(poll);
         }
     }

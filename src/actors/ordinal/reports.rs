@@ -1,10 +1,11 @@
 //! Heartbeats and results: durable first, then acknowledged.
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context};
 
 use super::OrdinalActor;
 use crate::actors::events::PoolEvent;
 use crate::actors::reply::Replier;
+use crate::domain::SETTLE_PATIENCE_SECONDS;
 use crate::faults::FaultPoint;
 use crate::protocol::{Ack, Envelope};
 use crate::store::StoreError;
@@ -21,7 +22,7 @@ impl OrdinalActor {
             Presented::from(&envelope),
             self.parts.policy,
         ));
-        ctx.spawn(asked.into_actor(self).map(move |reply, actor, ctx| {
+        ctx.spawn(asked.map(move |reply, actor, ctx| {
             actor.count("heartbeat", reply.as_ref().err());
             match reply {
                 Ok(accepted) => {
@@ -42,13 +43,15 @@ impl OrdinalActor {
             presented: Presented::from(&envelope),
             payload_json: envelope.payload_json().to_owned(),
         });
-        ctx.spawn(asked.into_actor(self).map(move |reply, actor, ctx| {
+        ctx.spawn(asked.map(move |reply, actor, ctx| {
             actor.count("result", reply.as_ref().err());
             match reply {
                 Ok(accepted) => {
                     actor.parts.faults.pass(FaultPoint::ResultCommitted);
                     if !accepted.duplicate {
-                        actor.arm(None, ctx);
+                        // What is due is decided by the store; this only makes it look.
+                        let due = actor.parts.clock.now() + SETTLE_PATIENCE_SECONDS;
+                        actor.arm(Some(due), ctx);
                         actor.parts.boards.wake(&accepted.binding.key.board);
                         actor
                             .parts

@@ -10,7 +10,9 @@ mod upkeep;
 pub use settings::{PoolError, PoolSettings};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as Atomic};
+
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::watch;
@@ -33,6 +35,9 @@ use crate::actors::supervise::Link;
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, Ordinal, Timestamp};
 use crate::store::StoreError;
+
+/// How long a single cycle waits for the store and the boards; why it waited stands in its report.
+const OPENING_LIMIT: Duration = Duration::from_secs(30);
 
 /// What one guarded maintenance cycle did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -61,6 +66,7 @@ struct Shared {
     started_at: Timestamp,
     keys: KeyRing,
     store: StoreHandle,
+    store_restarts: AtomicU64,
     readers: Readers,
     ordinals: Ordinals,
     first_look: FirstLook,
@@ -117,6 +123,13 @@ impl Pool {
     #[must_use]
     pub fn store(&self) -> &StoreHandle {
         &self.shared.store
+    }
+
+    /// How often a part that serves the whole pool was built anew: the StoreActor, the Roster, the lister of boards.
+    #[must_use]
+    pub fn restarts(&self) -> u64 {
+        let boards = self.boards().map_or(0, |boards| boards.restarts());
+        self.shared.store_restarts.load(Atomic::Relaxed) + self.roster().restarts() + boards
     }
 
     /// Reads of the store that decide nothing.
@@ -221,16 +234,18 @@ impl Pool {
         tokio::select! {
             () = self.opened() => {}
             _ = store.wait_for(cannot_be_opened) => {}
+            () = self.shared.clock.wait_for(OPENING_LIMIT) => {}
         }
         for board in self.shared.directory.all() {
             report.boards += 1;
-            if let Ok(Some(pass)) = board.reconciler.ask(RunPass).await {
-                report.ended += pass.ended;
-                report.intents += pass.intents;
-            }
+            // What it did is counted, and what it could not do is in the ledger.
+            let _ = board.reconciler.ask(RunPass).await;
             // Its result is in the ledger and on the board.
             let _ = board.dispatcher.ask(LookNow).await;
         }
+        // Every board begins with a pass of its own, so the counters of the whole pool tell what was done.
+        report.ended = self.shared.metrics.ended();
+        report.intents = self.shared.metrics.intents_resolved();
         report.deferred = self.shared.ledger.len();
         report.not_ready = self.reasons();
         report

@@ -1,11 +1,11 @@
 //! Putting the actors of a pool together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as Atomic};
 
 use tokio::sync::watch;
 
-use super::upkeep::{keep_store, reload_key, serve_boards};
+use super::upkeep::{keep_store, look_at_key, serve_boards};
 use super::{Pool, PoolError, PoolSettings, Shared};
 use crate::actors::boards::{BoardDirectory, BoardTemplate};
 use crate::actors::engine::Engine;
@@ -24,9 +24,7 @@ use crate::actors::supervise::{Keeper, Link};
 use crate::board::BoardHost;
 use crate::clock::SharedClock;
 use crate::domain::Ordinal;
-
-/// Name of the store's file in the state directory.
-const STORE_FILE: &str = "assignments.db";
+use crate::store::STORE_FILE;
 
 impl Pool {
     /// Starts a pool on the given paths, with the given time and boards. It needs a running actix system.
@@ -60,6 +58,7 @@ impl Pool {
             slots: settings.slots,
             retention_seconds: settings.retention_seconds,
             clock: Arc::clone(&clock),
+            faults: settings.faults.clone(),
         });
         let draining = Arc::new(AtomicBool::new(false));
         let ordinals = Ordinals::default();
@@ -73,6 +72,7 @@ impl Pool {
         let shared = Shared {
             keys: KeyRing::open(settings.key_file.clone(), settings.slots),
             started_at: clock.now(),
+            store_restarts: AtomicU64::new(0),
             readers: Readers::new(path, engine.clone()),
             directory: BoardDirectory::default(),
             ledger: Ledger::default(),
@@ -99,7 +99,7 @@ impl Pool {
         }
         let control = pool.shared.engine.control();
         control.spawn(keep_store(pool.clone()));
-        control.spawn(reload_key(pool.clone()));
+        control.spawn(look_at_key(pool.clone()));
         control.spawn(serve_boards(pool.clone(), keeper, host, looked));
         Ok(pool)
     }
@@ -175,6 +175,7 @@ fn keep_roster(
 ) -> Link<Roster> {
     let (clock, lease_seconds) = (Arc::clone(&keeper.clock), settings.policy.lease_seconds());
     let (ordinals, draining) = (ordinals.clone(), Arc::clone(draining));
+    let faults = settings.faults.clone();
     keeper.keep("roster", move |guard| {
         let granting = !draining.load(Atomic::Relaxed);
         Roster::new(
@@ -182,6 +183,7 @@ fn keep_roster(
             lease_seconds,
             granting,
             ordinals.clone(),
+            faults.clone(),
             guard,
         )
     })

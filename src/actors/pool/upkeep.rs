@@ -2,47 +2,56 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering as Atomic;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::Pool;
 use crate::actors::boards::Boards;
+use crate::actors::events::PoolEvent;
 use crate::actors::ordinal::LiveSlots;
 use crate::actors::settle::EndingPolicy;
 use crate::actors::store::StoreStatus;
-use crate::actors::supervise::Keeper;
+use crate::actors::supervise::{Backoff, Keeper};
 use crate::board::BoardHost;
+use crate::domain::Fence;
+use crate::store::StoreError;
 use crate::store::operations::Live;
 
-/// Builds the StoreActor anew whenever it is down.
+/// How often the key's file is looked at.
+const KEY_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest pause between two tries to open a store whose file is at fault.
+const OPEN_AGAIN_SECONDS: f64 = 5.0;
+
+/// Builds the StoreActor anew whenever it is down. One that panicked is counted, and quarantined like any other actor.
 pub(super) async fn keep_store(pool: Pool) {
-    let mut status = pool.shared.store.watch();
-    let mut pause_seconds: f64 = 0.1;
+    let shared = &pool.shared;
+    let mut status = shared.store.watch();
+    let mut backoff = Backoff::default();
     loop {
-        pool.shared.engine.open_store(&pool.shared.store);
-        let down = status.wait_for(|status| {
-            if *status == StoreStatus::Ready {
-                pause_seconds = 0.1;
-            }
-            matches!(status, StoreStatus::Down(_))
-        });
-        let reason = match down.await {
-            Ok(status) => match &*status {
-                StoreStatus::Down(error) => error.to_string(),
-                _ => String::new(),
-            },
+        let began = shared.clock.elapsed();
+        shared.engine.open_store(&shared.store);
+        let down = status.wait_for(|status| matches!(status, StoreStatus::Down(_)));
+        let error = match down.await.as_deref() {
+            Ok(StoreStatus::Down(error)) => error.clone(),
+            Ok(_) => continue,
             Err(_) => return,
         };
-        let now = pool.shared.clock.now();
-        pool.shared
+        let lived = shared.clock.elapsed().saturating_sub(began);
+        let mut pause = backoff.next(lived, fastrand::f64());
+        if matches!(error, StoreError::File { .. }) {
+            pause = pause.min(Duration::from_secs_f64(OPEN_AGAIN_SECONDS));
+        } else {
+            shared.store_restarts.fetch_add(1, Atomic::Relaxed);
+            shared.events.emit(PoolEvent::Restarted("store".to_owned()));
+        }
+        let now = shared.clock.now();
+        let next_try = Some(now + pause.as_secs_f64());
+        shared
             .ledger
-            .defer("store", "open", reason, now, Some(now + pause_seconds));
-        pool.shared
-            .clock
-            .wait_for(Duration::from_secs_f64(pause_seconds))
-            .await;
-        pause_seconds = (pause_seconds * 2.0).min(5.0);
+            .defer("store", "open", error.to_string(), now, next_try);
+        shared.clock.wait_for(pause).await;
     }
 }
 
@@ -54,13 +63,13 @@ async fn follow(
     status.wait_for(wanted).await.ok().map(|_| ())
 }
 
-/// Reads the key as soon as its file can be read.
-pub(super) async fn reload_key(pool: Pool) {
-    while pool.shared.keys.problem().is_some() {
-        pool.shared.clock.wait_for(Duration::from_secs(1)).await;
+/// Looks at the key's file for as long as the pool lives.
+pub(super) async fn look_at_key(pool: Pool) {
+    loop {
+        pool.shared.clock.wait_for(KEY_INTERVAL).await;
         let keys = pool.shared.keys.clone();
-        // A panic while reading leaves the key unknown, and the next try comes.
-        let _ = pool.shared.engine.aside(move || keys.reload()).await;
+        // A panic while looking leaves what was known, and the next look comes.
+        let _ = pool.shared.engine.aside(move || keys.look()).await;
     }
 }
 
@@ -73,46 +82,9 @@ pub(super) async fn serve_boards(
     looked: watch::Sender<Option<LiveSlots>>,
 ) {
     let mut status = pool.shared.store.watch();
-    let fence = loop {
-        if follow(&mut status, |status| *status == StoreStatus::Ready)
-            .await
-            .is_none()
-        {
-            return;
-        }
-        pool.shared.ledger.clear("store", "open");
-        match pool
-            .shared
-            .readers
-            .read(|reader| Ok((reader.fence()?, reader.live()?)))
-            .await
-        {
-            Ok((fence, live)) => {
-                let all_understood = live.iter().all(Result::is_ok);
-                let slots: BTreeMap<_, _> = live
-                    .into_iter()
-                    .flatten()
-                    .map(|record| Live::of(&record.assignment, &pool.shared.settings.policy))
-                    .map(|live| (live.binding.ordinal, live))
-                    .collect();
-                // A slot that was taken out of the pool still has its timer while a row refers to it.
-                slots.keys().for_each(|ordinal| pool.serve_slot(*ordinal));
-                if all_understood {
-                    looked.send_replace(Some(Arc::new(slots)));
-                }
-                break fence;
-            }
-            Err(error) => {
-                let now = pool.shared.clock.now();
-                pool.shared
-                    .ledger
-                    .defer("store", "read", error.to_string(), now, None);
-                pool.shared.clock.wait_for(Duration::from_secs(1)).await;
-            }
-        }
+    let Some(fence) = first_look(&pool, &mut status, looked).await else {
+        return;
     };
-    drop(looked);
-    pool.shared.ledger.clear("store", "read");
     let settings = &pool.shared.settings;
     let endings = EndingPolicy {
         pool: settings.id.clone(),
@@ -143,5 +115,47 @@ pub(super) async fn serve_boards(
         }
         // What a slot asked while the store was down went unanswered.
         pool.shared.ordinals.refresh_all();
+    }
+}
+
+/// Reads the store for the first time, again until it can be read: its fence, and what the slots hold, which they are told
+/// through `looked`. `None` when the store is gone for good.
+async fn first_look(
+    pool: &Pool,
+    status: &mut watch::Receiver<StoreStatus>,
+    looked: watch::Sender<Option<LiveSlots>>,
+) -> Option<Fence> {
+    let shared = &pool.shared;
+    loop {
+        follow(status, |status| *status == StoreStatus::Ready).await?;
+        shared.ledger.clear("store", "open");
+        let read = shared
+            .readers
+            .read(|reader| Ok((reader.fence()?, reader.live()?)));
+        match read.await {
+            Ok((fence, live)) => {
+                shared.ledger.clear("store", "read");
+                let all_understood = live.iter().all(Result::is_ok);
+                let slots: BTreeMap<_, _> = live
+                    .into_iter()
+                    .flatten()
+                    .map(|record| Live::of(&record.assignment, &shared.settings.policy))
+                    .map(|live| (live.binding.ordinal, live))
+                    .collect();
+                // A slot that was taken out of the pool still has its timer while a row refers to it.
+                slots.keys().for_each(|ordinal| pool.serve_slot(*ordinal));
+                if all_understood {
+                    looked.send_replace(Some(Arc::new(slots)));
+                }
+                return Some(fence);
+            }
+            Err(error) => {
+                let now = shared.clock.now();
+                shared
+                    .ledger
+                    .defer("store", "read", error.to_string(), now, None);
+                shared.clock.wait_for(Duration::from_secs(1)).await;
+            }
+        }
     }
 }

@@ -4,17 +4,39 @@
 //! that is current: it is added to any unoccupied slot, or given back. That release is the only write on a board that a
 //! fault of the coordinator may cause.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
 use super::Pass;
 use super::settle::{Claim, Seen, end_on_board};
 use crate::actors::adopt::{Adopted, Prepared, prepare};
 use crate::actors::board_thread::VisitError;
 use crate::actors::events::PoolEvent;
-use crate::actors::roster::TakeAny;
+use crate::actors::roster::{Grant, TakeAny, Taken};
 use crate::board::{Board, BoardError, Ending};
 use crate::domain::{Attempt, Binding, Evidence, Expected, RunKey, RunRef, Verdict, judge};
+use crate::faults::Work;
 use crate::protocol::BlockKind;
 use crate::store::Intent;
 use crate::store::operations::{DropIntent, IsIntended};
+
+/// Why a run goes back that has the number of an older one.
+const NAME_TAKEN: &str = "the execution pool knows another run of this number: the board was restored from an older copy";
+
+/// Work that is put off between the claim and its assignment, as the ledger names it.
+const AFTER_THE_CLAIM: [&str; 10] = [
+    "note the intent",
+    "read the task",
+    "assign",
+    "park",
+    "resolve the claim",
+    "give the claim back",
+    "find its board",
+    "drop the intent",
+    "ask for the intent",
+    "internal error",
+];
 
 /// What a board shows of an intent.
 enum Found {
@@ -39,24 +61,41 @@ impl Pass<'_> {
             Err(error) => {
                 return self.put_off(
                     self.parts.slug.as_str(),
-                    "read the store",
+                    "read the intents",
                     error.to_string(),
                 );
             }
         };
-        let mut present = Vec::new();
+        self.parts
+            .ledger
+            .clear(self.parts.slug.as_str(), "read the intents");
+        let (mut present, mut illegal) = (Vec::new(), Vec::new());
         for intent in intents {
             match intent {
                 Ok(intent) => {
                     present.push(intent.lock.as_str().to_owned());
-                    if !self.board_is_down && self.is_left(&intent).await {
-                        self.resolve(&intent).await;
-                    }
+                    self.guarded_intent(&intent).await;
                 }
-                Err(illegal) => self.put_off(&illegal.run, "read the intent", illegal.to_string()),
+                Err(row) => illegal.push(row),
             }
         }
+        self.not_understood("read the intent", &illegal);
         self.memory.intents.retain(|lock, _| present.contains(lock));
+    }
+
+    /// One intent, alone: whatever happens in it ends here.
+    async fn guarded_intent(&mut self, intent: &Intent) {
+        let scope = self.parts.scope(intent.task.as_str());
+        let work = async {
+            self.parts
+                .faults
+                .begin(Work::Step, || format!("{}/intents", self.parts.slug));
+            if !self.board_is_down && self.is_left(intent).await {
+                self.resolve(intent).await;
+            }
+        };
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        self.note_panic(&scope, outcome);
     }
 
     /// Whether no Dispatcher will carry it out any more. One may have done so since the intents were read; its hold ends
@@ -68,11 +107,11 @@ impl Pass<'_> {
         let (lock, scope) = (intent.lock.clone(), self.parts.scope(intent.task.as_str()));
         match self.parts.store.call(IsIntended { lock }).await {
             Ok(is_intended) => {
-                self.parts.ledger.clear(&scope, "read the intent");
+                self.parts.ledger.clear(&scope, "ask for the intent");
                 is_intended
             }
             Err(error) => {
-                self.put_off(&scope, "read the intent", error.to_string());
+                self.put_off(&scope, "ask for the intent", error.to_string());
                 false
             }
         }
@@ -85,8 +124,9 @@ impl Pass<'_> {
         match self.parts.visit(&scope, "resolve the claim", visit).await {
             Ok(Found::Nothing) => self.drop_intent(intent).await,
             Ok(Found::Run(run)) => self.take_over(intent, run).await,
-            Ok(Found::Suspect(why)) | Err(VisitError::Board(BoardError::Gone(why))) => {
-                self.intent_sighted(intent, why).await;
+            Ok(Found::Suspect(why)) => self.intent_sighted(intent, why).await,
+            Err(error @ VisitError::Board(BoardError::Gone(_))) => {
+                self.intent_sighted(intent, error.to_string()).await;
             }
             Err(error) => self.visit_failed(&error),
         }
@@ -95,26 +135,29 @@ impl Pass<'_> {
     /// Assigns the run to any slot, or gives it back.
     async fn take_over(&mut self, intent: &Intent, run: RunRef) {
         let scope = self.parts.scope(intent.task.as_str());
-        let Ok(grant) = self.parts.roster.ask(TakeAny).await else {
-            return self.put_off(
-                &scope,
-                "resolve the claim",
-                "the roster is restarting".to_owned(),
-            );
+        let wait = match self.parts.roster.ask(TakeAny).await {
+            Ok(Taken::Slot(grant)) => return self.adopt(intent, run, grant).await,
+            Ok(Taken::Full) => {
+                let ending = Ending::Release {
+                    reason: Some("the execution pool has no free slot".to_owned()),
+                };
+                return self.give_back(intent, run, ending).await;
+            }
+            Ok(Taken::NotYet) => "every free slot is just being filled",
+            Err(_) => "the roster is restarting",
         };
-        let Some(grant) = grant else {
-            let ending = Ending::Release {
-                reason: Some("the execution pool has no free slot".to_owned()),
-            };
-            return self.give_back(intent, run, ending).await;
-        };
+        self.put_off(&scope, "resolve the claim", wait.to_owned());
+    }
+
+    async fn adopt(&mut self, intent: &Intent, run: RunRef, grant: Grant) {
+        let scope = self.parts.scope(intent.task.as_str());
         match prepare(self.parts, &run, &scope).await {
             Ok(Prepared::Payload(payload)) => {
                 match crate::actors::adopt::add(self.parts, intent, &run, payload, grant).await {
                     Ok(Adopted::Added) => self.resolved(intent),
-                    Ok(Adopted::Known) => {
+                    Ok(Adopted::NameTaken) => {
                         let ending = Ending::Release {
-                            reason: Some("the board gave this run's number out before".to_owned()),
+                            reason: Some(NAME_TAKEN.to_owned()),
                         };
                         self.give_back(intent, run, ending).await;
                     }
@@ -198,11 +241,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Nothing is left of the claim, nor of what went wrong with it.
+    /// Nothing is left of the claim, nor of what went wrong with it once it was made. What keeps the task from being
+    /// claimed at all goes on.
     fn resolved(&mut self, intent: &Intent) {
         self.report.intents += 1;
         let scope = self.parts.scope(intent.task.as_str());
-        self.parts.ledger.clear_all(&scope);
+        for what in AFTER_THE_CLAIM {
+            self.parts.ledger.clear(&scope, what);
+        }
         self.parts
             .events
             .emit(PoolEvent::IntentResolved(self.parts.slug.clone()));

@@ -29,11 +29,14 @@ pub(in crate::actors) struct PassMemory {
     rows: BTreeMap<RunKey, RowMemory>,
     /// The first look of an intent at a board that was gone or replaced, by lock.
     pub(super) intents: BTreeMap<String, Sighting>,
+    /// Unknown claims were looked for since the board last changed.
+    pub(super) claims_looked_at: bool,
 }
 
 impl PassMemory {
     /// The board may have changed: every run has to be looked at again.
     pub(in crate::actors) fn board_changed(&mut self) {
+        self.claims_looked_at = false;
         for row in self.rows.values_mut() {
             row.looked_at = false;
         }

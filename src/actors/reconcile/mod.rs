@@ -1,8 +1,8 @@
 //! One pass over a board: settle results, drain released slots, enforce limits, extend claims, resolve intents.
 //!
 //! A pass takes no input: it reads what is not settled from the store and goes through it in that order. Every step is
-//! idempotent, so a pass that was cut off anywhere is simply followed by the next one. Each row stands alone: an error or
-//! a panic puts that row off, and the next row is served. A board that does not answer is asked once in a pass; the rows
+//! idempotent, so a pass that was cut off anywhere is simply followed by the next one. Each row and each intent stands
+//! alone: an error or a panic puts it off, and the next one is served. A board that does not answer is asked once in a pass; the rows
 //! behind that get only what needs no board.
 //!
 //! The life of a run, with the durable steps between which a crash may fall:
@@ -22,6 +22,7 @@ mod intents;
 mod memory;
 mod record;
 mod settle;
+mod strangers;
 mod watch;
 
 use std::panic::AssertUnwindSafe;
@@ -34,6 +35,7 @@ use super::board_parts::BoardParts;
 use super::board_thread::{VisitError, panic_text};
 use super::events::PoolEvent;
 use crate::domain::{IllegalRow, StateName, Timestamp};
+use crate::faults::Work;
 use crate::store::Record;
 
 /// What a pass did.
@@ -56,6 +58,8 @@ pub(super) struct Pass<'a> {
     report: PassReport,
     /// The board did not answer: the rest of the pass does without it.
     board_is_down: bool,
+    /// The board was not found, or another one in its place.
+    board_is_missing: bool,
 }
 
 /// What a pass visits its board for, as the ledger names it.
@@ -74,6 +78,16 @@ enum Step {
     Watch,
 }
 
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Settle => "settle",
+            Self::Drain => "drain",
+            Self::Watch => "watch",
+        }
+    }
+}
+
 /// Goes through a board once.
 pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassReport {
     let mut pass = Pass {
@@ -81,10 +95,12 @@ pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassRepo
         memory,
         report: PassReport::default(),
         board_is_down: false,
+        board_is_missing: false,
     };
     pass.rows().await;
     pass.intents().await;
-    if !pass.board_is_down {
+    pass.strangers().await;
+    if !pass.board_is_down && !pass.board_is_missing {
         parts.nothing_left_of(VISITS);
     }
     let report = pass.report;
@@ -118,12 +134,14 @@ impl Pass<'_> {
             .ledger
             .clear(self.parts.slug.as_str(), "read the store");
         let mut records = Vec::with_capacity(rows.len());
+        let mut illegal = Vec::new();
         for row in rows {
             match row {
                 Ok(record) => records.push(record),
-                Err(illegal) => self.illegal(&illegal),
+                Err(row) => illegal.push(row),
             }
         }
+        self.not_understood("read the row", &illegal);
         self.memory.keep_only(&records);
         for (step, state) in [
             (Step::Settle, StateName::Result),
@@ -144,22 +162,38 @@ impl Pass<'_> {
         self.memory.looked_at_all(self.board_is_down);
     }
 
-    fn illegal(&mut self, row: &IllegalRow) {
-        self.put_off(&row.run, "read the row", row.to_string());
+    /// Rows that cannot be understood are left to people; those that somebody mended are no longer put off.
+    fn not_understood(&mut self, what: &'static str, rows: &[IllegalRow]) {
+        for row in rows {
+            self.put_off(&row.run, what, row.to_string());
+        }
+        let slug = self.parts.slug.as_str();
+        self.parts
+            .ledger
+            .retain(slug, what, |scope| rows.iter().any(|row| row.run == scope));
     }
 
     /// One row, alone: whatever happens in it ends here.
     async fn guarded(&mut self, step: Step, record: &Record) {
+        let scope = record.assignment.binding().key.to_string();
+        let faults = self.parts.faults.clone();
+        let (slug, name) = (self.parts.slug.clone(), step.name());
         let work = async {
+            faults.begin(Work::Step, || format!("{slug}/{name}"));
             match step {
-                Step::Settle => self.settle(record).await,
-                Step::Drain => self.drain(record).await,
+                Step::Settle | Step::Drain => self.settle(record).await,
                 Step::Watch => self.watch(record).await,
             }
         };
-        if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-            let scope = record.assignment.binding().key.to_string();
-            self.put_off(&scope, "internal error", panic_text(panic.as_ref()));
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        self.note_panic(&scope, outcome);
+    }
+
+    /// Keeps the ledger in step with whether a piece of work panicked.
+    fn note_panic(&mut self, scope: &str, outcome: std::thread::Result<()>) {
+        match outcome {
+            Ok(()) => self.parts.ledger.clear(scope, "internal error"),
+            Err(panic) => self.put_off(scope, "internal error", panic_text(panic.as_ref())),
         }
     }
 

@@ -72,6 +72,7 @@ impl Pass<'_> {
 
     /// A look, under the root as it is now. A root that is missing is an unmount: no look at all.
     pub(super) async fn look_at_root(&mut self, scope: &str, why: String) -> Option<Sighting> {
+        self.board_is_missing = true;
         let host = std::sync::Arc::clone(&self.parts.host);
         let looked = self.parts.engine.aside(move || host.root_identity());
         let root = looked.await.ok().flatten();

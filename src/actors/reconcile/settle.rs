@@ -1,4 +1,7 @@
 //! Steps *settle* and *drain*: the outcome of a run is written to its board, and only then recorded.
+//!
+//! Deliberately absent: freeing the slot of a result that its board does not take. That is the slot's own timer's, so that
+//! it happens whatever becomes of the board's passes.
 
 use super::Pass;
 use crate::actors::board_thread::VisitError;
@@ -13,7 +16,7 @@ use crate::domain::{
 };
 use crate::protocol::WorkerResult;
 use crate::store::Record;
-use crate::store::operations::{Defer, Deferral, SetNotBefore};
+use crate::store::operations::SetNotBefore;
 
 /// Why a run ends.
 enum Plan {
@@ -62,41 +65,8 @@ impl Claim {
 }
 
 impl Pass<'_> {
-    /// A result that waits for its board.
+    /// Writes the outcome of a run whose worker is done, or whose slot was released before that was confirmed.
     pub(super) async fn settle(&mut self, record: &Record) {
-        self.write_ending(record).await;
-        if self.memory.of(record).ended {
-            return;
-        }
-        let binding = record.assignment.binding().clone();
-        match self
-            .parts
-            .store
-            .call(Defer {
-                binding: binding.clone(),
-            })
-            .await
-        {
-            Ok(Deferral::Deferred) => {
-                self.parts.ordinals.refresh(binding.ordinal);
-                self.parts
-                    .events
-                    .emit(PoolEvent::LeaseFailed(binding, FailCause::Unsettled));
-            }
-            Ok(Deferral::NotDue(at)) => self.due(at),
-            Ok(Deferral::Nothing) => {}
-            Err(error) => {
-                self.put_off(&binding.key.to_string(), "free the slot", error.to_string())
-            }
-        }
-    }
-
-    /// A slot that was released before the outcome was confirmed.
-    pub(super) async fn drain(&mut self, record: &Record) {
-        self.write_ending(record).await;
-    }
-
-    async fn write_ending(&mut self, record: &Record) {
         if self.board_is_down {
             self.report.deferred += 1;
             return;
@@ -137,7 +107,9 @@ impl Pass<'_> {
                 self.end(record, evidence, None).await;
             }
             Ok(Seen::Suspect(why)) => self.sighted(record, why).await,
-            Err(VisitError::Board(BoardError::Gone(why))) => self.sighted(record, why).await,
+            Err(error @ VisitError::Board(BoardError::Gone(_))) => {
+                self.sighted(record, error.to_string()).await;
+            }
             Err(error) => self.visit_failed(&error),
         }
     }

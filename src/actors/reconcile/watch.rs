@@ -56,7 +56,9 @@ impl Pass<'_> {
             Ok(Watched::Suspect(why)) => self.sighted(record, why).await,
             Ok(Watched::PastLimit) => self.past_limit(record).await,
             Ok(Watched::Ours { limit_at }) => self.confirmed(record, chores, limit_at).await,
-            Err(VisitError::Board(BoardError::Gone(why))) => self.sighted(record, why).await,
+            Err(error @ VisitError::Board(BoardError::Gone(_))) => {
+                self.sighted(record, error.to_string()).await;
+            }
             Err(error) => {
                 self.visit_failed(&error);
                 self.not_confirmed(record).await;
@@ -130,8 +132,10 @@ impl Pass<'_> {
                 })
                 .await;
         }
-        if let Err(error) = noted {
-            self.put_off(&key.to_string(), "note the extension", error.to_string());
+        let scope = key.to_string();
+        match noted {
+            Ok(_) => self.parts.ledger.clear(&scope, "note the extension"),
+            Err(error) => self.put_off(&scope, "note the extension", error.to_string()),
         }
     }
 

@@ -60,9 +60,14 @@ impl FileIdentity {
 }
 
 impl From<rusqlite::Error> for BoardError {
-    /// No error of SQLite is evidence about a task.
+    /// No error of SQLite is evidence about a task. A constraint speaks of the one write that met it; the board is sound.
     fn from(error: rusqlite::Error) -> Self {
-        Self::Unreadable(error.to_string())
+        match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {
+                Self::Refused(error.to_string())
+            }
+            _ => Self::Unreadable(error.to_string()),
+        }
     }
 }
 

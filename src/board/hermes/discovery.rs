@@ -50,9 +50,10 @@ pub(super) fn list(root: &Path) -> Result<Vec<BoardEntry>, BoardError> {
 pub(super) fn serving(root: &Path) -> Result<Vec<BoardEntry>, BoardError> {
     let mut seen = Vec::new();
     let mut boards = list(root)?;
-    boards.retain(|board| match board.database.canonicalize() {
-        Ok(path) if !seen.contains(&path) => {
-            seen.push(path);
+    // By the file itself and not by its path: links of either kind lead to one file, which must be opened once.
+    boards.retain(|board| match FileIdentity::of(&board.database) {
+        Ok(file) if !seen.contains(&file) => {
+            seen.push(file);
             true
         }
         _ => false,

@@ -15,12 +15,6 @@ impl HermesBoard {
         now: i64,
     ) -> Result<Option<Ended>, BoardError> {
         let held = fail::Held { task, run, lock };
-        let done = |done: bool, what| {
-            done.then(|| Ended {
-                receipt: Receipt::of_commit(what),
-                landing: None,
-            })
-        };
         Ok(match ending {
             Ending::Complete {
                 summary,
@@ -79,4 +73,12 @@ impl HermesBoard {
             ),
         })
     }
+}
+
+/// The receipt of an ending that puts the task nowhere in particular, if it took place.
+fn done(took_place: bool, what: &'static str) -> Option<Ended> {
+    took_place.then(|| Ended {
+        receipt: Receipt::of_commit(what),
+        landing: None,
+    })
 }

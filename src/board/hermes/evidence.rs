@@ -7,9 +7,8 @@ use rusqlite::{OptionalExtension, Row};
 
 use super::connection::Visit;
 use super::{row, text};
-use crate::board::{BoardError, mark};
-use crate::domain::Anchor;
-use crate::domain::{ClaimLock, EndedRun, Fate, Landing, Outcome};
+use crate::board::{BoardError, PoolClaim, mark};
+use crate::domain::{Anchor, ClaimLock, EndedRun, Fate, Landing, Outcome};
 
 /// What a board shows of a task and one of its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -138,6 +137,29 @@ pub(super) fn claimed_locks(visit: &Visit<'_>, run: i64) -> Result<Vec<String>, 
         locks.extend(member(payload?.as_deref(), "lock"));
     }
     Ok(locks)
+}
+
+/// Every running task whose lock begins with `prefix`.
+pub(super) fn claims_with(visit: &Visit<'_>, prefix: &str) -> Result<Vec<PoolClaim>, BoardError> {
+    if !visit.features.initialised {
+        return Ok(Vec::new());
+    }
+    // A schema that may not be written to may lack the columns, too: that is what is wrong with it, not the reading.
+    visit.features.writable()?;
+    let mut statement = visit.sql.prepare_cached(
+        "SELECT id, claim_lock FROM tasks WHERE status = 'running' AND substr(claim_lock, 1, length(?1)) = ?1",
+    )?;
+    let claims = statement.query_map([prefix], |found| {
+        Ok(row::text(found, "id").zip(row::text(found, "claim_lock")))
+    })?;
+    let mut known = Vec::new();
+    for claim in claims {
+        known.extend(claim?.map(|(task, lock)| PoolClaim {
+            task,
+            lock: ClaimLock::recorded(&lock),
+        }));
+    }
+    Ok(known)
 }
 
 /// The run of a task whose own `claimed` event names this lock.

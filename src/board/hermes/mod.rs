@@ -50,8 +50,10 @@ use jiff::tz::TimeZone;
 
 use self::connection::BoardFile;
 use self::recent::RecentWork;
-use super::{Board, BoardError, BoardHost, Brief, Claimed, Ended, Ending, Found, Listing};
-use crate::domain::{Anchor, BoardSlug, ClaimLock, Fate, Lane, RunId, RunRef, TaskId};
+use super::{
+    Board, BoardError, BoardHost, Brief, Claimed, Ended, Ending, Found, Listing, PoolClaim,
+};
+use crate::domain::{Anchor, BoardSlug, ClaimLock, Fate, Lane, PoolId, RunId, RunRef, TaskId};
 use crate::faults::Faults;
 
 pub use self::claim::NewClaim;
@@ -276,6 +278,12 @@ impl Board for HermesBoard {
             .file
             .read(0, |visit| evidence::claimed_locks(visit, row))?;
         Ok(locks.first().map(|lock| ClaimLock::recorded(lock)))
+    }
+
+    fn pool_claims(&mut self, pool: &PoolId) -> Result<Vec<PoolClaim>, BoardError> {
+        let prefix = ClaimLock::prefix_of(pool);
+        self.file
+            .read(0, |visit| evidence::claims_with(visit, &prefix))
     }
 
     fn brief(&mut self, task: &TaskId, now: i64) -> Result<Brief, BoardError> {

@@ -9,8 +9,7 @@ use super::{
     TaskLine, Waiting, block, claim, comment, complete, context, create, created_cards, evidence,
     keep, promote, ready, release, show,
 };
-use crate::domain::Anchor;
-use crate::domain::{Landing, Lane};
+use crate::domain::{Anchor, Landing, Lane};
 use crate::faults::FaultPoint;
 use crate::protocol::BlockKind;
 

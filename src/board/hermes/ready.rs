@@ -17,6 +17,8 @@ use crate::domain::{Lane, TaskId};
 const QUOTA_REST_SECONDS: i64 = 300;
 /// How long a task rests after a completion, unless somebody put it back on purpose.
 const SUCCESS_REST_SECONDS: i64 = 3600;
+/// Characters of an id that a refusal repeats: as many as a valid one can have.
+const SHOWN_ID_CHARACTERS: usize = 128;
 /// Refusals reported at a time: whoever reads them needs no more.
 const MAX_REFUSALS: usize = 100;
 
@@ -147,7 +149,7 @@ pub(super) fn judge(
 ) -> Result<ReadyTask, Refusal> {
     let refuse = |why: String, until| {
         Err(Refusal {
-            task: waiting.id.clone(),
+            task: text::cut(&waiting.id, SHOWN_ID_CHARACTERS).to_owned(),
             why,
             until,
         })

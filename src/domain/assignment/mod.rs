@@ -142,7 +142,8 @@ impl Assignment {
         match self {
             Self::Assigned(state) => Some(state.due(policy)),
             Self::Running(state) => (state.due().0 > 0.0).then(|| state.due()),
-            Self::Submitted(_) | Self::LeaseFailed(_) | Self::Ended(_) => None,
+            Self::Submitted(state) => Some(state.due()),
+            Self::LeaseFailed(_) | Self::Ended(_) => None,
         }
     }
 }

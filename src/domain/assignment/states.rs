@@ -190,10 +190,16 @@ impl Submitted {
         &self.result_digest
     }
 
+    /// Until when its board may take the result before its slot is released.
+    #[must_use]
+    pub fn due(&self) -> Timestamp {
+        self.kept.updated_at + SETTLE_PATIENCE_SECONDS
+    }
+
     /// Releases the slot of a result that its board does not take; settling goes on.
     #[must_use]
     pub fn defer(self, now: Timestamp) -> Fenced {
-        let due = self.kept.updated_at + SETTLE_PATIENCE_SECONDS;
+        let due = self.due();
         if now.0 < due.0 {
             return Fenced::NotDue(due);
         }

@@ -5,7 +5,7 @@ use rusqlite::params;
 use super::super::records::{Columns, NewClaim, key_of};
 use super::super::{AddRefusal, StoreError, Tx, sql};
 use super::Operation;
-use crate::domain::{Anchor, Binding, Timestamp};
+use crate::domain::{Anchor, Binding, ClaimLock, Timestamp};
 
 /// Binds a claimed run to a slot, and removes the intent of its claim.
 #[derive(Clone, Debug)]
@@ -25,21 +25,8 @@ pub struct AddAssignment {
 pub enum Added {
     /// It is.
     New,
-    /// The same one was there, in whatever state.
+    /// The same claim was turned into it before, whatever became of it since.
     AlreadyThere,
-}
-
-impl AddAssignment {
-    /// Whether the run that is known was claimed under another lock: a board that was restored from an older copy gives
-    /// its numbers out once more.
-    fn is_of_another_claim(&self, tx: &Tx<'_>) -> Result<bool, StoreError> {
-        let lock = tx.first(sql::LOCK, key_of(&self.binding.key), |row| {
-            Columns::of(row).optional(3, "claim_lock", Columns::text)
-        })?;
-        Ok(lock
-            .flatten()
-            .is_some_and(|lock| lock != self.claim.lock.as_str()))
-    }
 }
 
 impl Operation for AddAssignment {
@@ -56,14 +43,16 @@ impl Operation for AddAssignment {
             &self.assignment_digest,
             now,
         )?;
+        // A board that was restored from an older copy gives its run numbers out again: the same numbers and texts under
+        // another lock are another run.
+        if added == Added::AlreadyThere && !is_claimed_under(tx, key, &self.claim.lock)? {
+            return Err(AddRefusal::Conflicting.into());
+        }
         let Anchor {
             run_sequence,
             event_sequence,
             oldest_task,
         } = self.claim.anchor.clone().unwrap_or_default();
-        if added == Added::AlreadyThere && self.is_of_another_claim(tx)? {
-            return Err(AddRefusal::Conflicting.into());
-        }
         let known = self.claim.anchor.is_some();
         tx.execute(
             sql::ADD_ENTRY,
@@ -83,6 +72,18 @@ impl Operation for AddAssignment {
         tx.execute(sql::DROP_INTENT, [self.claim.lock.as_str()])?;
         Ok(added)
     }
+}
+
+/// Whether the known claim of a run has this lock.
+fn is_claimed_under(
+    tx: &Tx<'_>,
+    key: (&str, &str, &str),
+    lock: &ClaimLock,
+) -> Result<bool, StoreError> {
+    let known = tx.first(sql::LOCK_OF_RUN, key, |row| {
+        Columns::of(row).optional(3, "claim_lock", Columns::text)
+    })?;
+    Ok(known.flatten().as_deref() == Some(lock.as_str()))
 }
 
 /// Inserts the row alone. A run that is known wins over a slot that is occupied.

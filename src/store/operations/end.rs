@@ -1,4 +1,4 @@
-//! What the board decides: a run ends on evidence, waits without its slot, or has lost its claim.
+//! What the board decides: a run ends on evidence, or has lost its claim.
 //!
 //! Each names the exact binding that was looked at. If the row is another one by now, nothing is written.
 
@@ -6,7 +6,7 @@ use super::super::records::key_of;
 use super::super::transition::{Entry, Loaded, write};
 use super::super::{StoreError, Tx};
 use super::Operation;
-use crate::domain::{Assignment, Binding, Change, Evidence, FailCause, Fenced, Timestamp};
+use crate::domain::{Assignment, Binding, Change, Evidence, FailCause, Timestamp};
 
 /// Makes an assignment terminal. Replies whether it did.
 #[derive(Clone, Debug)]
@@ -70,41 +70,6 @@ impl Operation for PastLimit {
             Assignment::Running(state) => Some(state.past_limit(now)),
             _ => None,
         })
-    }
-}
-
-/// Frees the slot of a result that its board has not taken for too long. Settling goes on.
-#[derive(Clone, Debug)]
-pub struct Defer {
-    /// The exact assignment.
-    pub binding: Binding,
-}
-
-/// What became of a deferral.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Deferral {
-    /// There is no such result (any more).
-    Nothing,
-    /// Its board still has time until then.
-    NotDue(Timestamp),
-    /// Its slot is free.
-    Deferred,
-}
-
-impl Operation for Defer {
-    type Reply = Deferral;
-
-    fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<Deferral, StoreError> {
-        let Some((Assignment::Submitted(state), entry)) = load_exact(tx, &self.binding)? else {
-            return Ok(Deferral::Nothing);
-        };
-        match state.defer(now) {
-            Fenced::NotDue(due) => Ok(Deferral::NotDue(due)),
-            Fenced::Due(change) => {
-                write(tx, &change, &entry, None)?;
-                Ok(Deferral::Deferred)
-            }
-        }
     }
 }
 

@@ -7,7 +7,8 @@ use crate::domain::{
     Assignment, Binding, FailCause, Fenced, LeasePolicy, Ordinal, StateName, Timestamp,
 };
 
-/// Ends the attempt of a slot's run, if its time is over.
+/// Ends the attempt of a slot's run, if its time is over, or frees the slot of a result that its board has not taken for
+/// too long; settling goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct Expire {
     /// The slot.
@@ -53,6 +54,7 @@ impl Operation for Expire {
         let fenced = match assignment {
             Assignment::Assigned(state) => state.expire(now, &self.policy),
             Assignment::Running(state) => state.expire(now, &self.policy),
+            Assignment::Submitted(state) => state.defer(now),
             _ => return Ok(Expiry::NotDue { next }),
         };
         let Fenced::Due(change) = fenced else {

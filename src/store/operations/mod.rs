@@ -14,17 +14,19 @@ mod heartbeat;
 mod intents;
 mod offer;
 mod presented;
+mod probe;
 mod result;
 
 pub use add::{AddAssignment, Added};
 pub use claims::{NoteBoardHeartbeat, NoteConfirmed, SetNotBefore};
 pub use collect::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
-pub use end::{Defer, Deferral, End, PastLimit, Unconfirmed};
+pub use end::{End, PastLimit, Unconfirmed};
 pub use expire::{Expire, Expiry, Live, LiveOf};
 pub use heartbeat::{Beat, Heartbeat};
 pub use intents::{DropIntent, IsIntended, RecordIntent};
 pub use offer::{Offer, OfferReply, Offered};
 pub use presented::Presented;
+pub use probe::Probe;
 pub use result::{Receipt, SubmitResult};
 
 pub(super) use add::insert;

@@ -15,6 +15,8 @@
 //! Deliberately absent: retries, and restarting itself. A store that cannot be opened ends the actor, with the reason in
 //! its [`StoreStatus`].
 
+mod writer;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,9 +28,12 @@ use actix::{
 };
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use self::writer::Presence;
+pub use self::writer::StoreWriter;
 use crate::clock::SharedClock;
-use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
-use crate::store::{Job, Operation, Reader, Store, StoreError};
+use crate::domain::Timestamp;
+use crate::faults::{Faults, Work};
+use crate::store::{Job, Operation, Reader, StoreError, Tx};
 
 /// How many operations may wait, the group in flight included.
 pub const QUEUE_LIMIT: usize = 4096;
@@ -37,8 +42,8 @@ pub const QUEUE_LIMIT: usize = 4096;
 const COLLECT_INTERVAL: Duration = Duration::from_secs(60);
 /// How long others come first when there is more to collect.
 const COLLECT_PAUSE: Duration = Duration::from_millis(20);
-/// How many rows are collected at once: a few milliseconds' work.
-const COLLECT_SLICE: u32 = 1000;
+/// How long after a commit that failed the store is tried again, if nobody else does.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a [`StoreActor`] is built from.
 #[derive(Clone)]
@@ -51,6 +56,8 @@ pub struct StoreSettings {
     pub retention_seconds: u32,
     /// Where time comes from.
     pub clock: SharedClock,
+    /// The tests' door.
+    pub faults: Faults,
 }
 
 /// How the store fares.
@@ -128,12 +135,13 @@ impl Shared {
         }
     }
 
-    fn report(&self, status: StoreStatus) {
+    /// Tells how the store fares; returns whether that is news.
+    fn report(&self, status: StoreStatus) -> bool {
         self.status.send_if_modified(|known| {
             let changed = *known != status;
             *known = status;
             changed
-        });
+        })
     }
 }
 
@@ -159,6 +167,7 @@ impl StoreHandle {
         // An arbiter that has stopped drops the closure, and the presence in it vacates the link again.
         let address = StoreActor::start_in_arbiter(arbiter, move |_| StoreActor {
             writer: StoreWriter::open(presence),
+            probing: false,
         });
         self.accept(Wake::Flush(address));
     }
@@ -166,9 +175,11 @@ impl StoreHandle {
     /// Opens the store for somebody who commits by hand, unless it is open. Nothing is collected then.
     pub fn launch_by_hand(&self) -> Option<StoreWriter> {
         let writer = StoreWriter::open(self.announce()?);
-        writer.store.as_ref()?;
+        if !writer.is_open() {
+            return None;
+        }
         self.accept(Wake::Nobody);
-        self.shared.report(StoreStatus::Ready);
+        writer.opened();
         Some(writer)
     }
 
@@ -182,10 +193,7 @@ impl StoreHandle {
             *link = Link::Launching;
         }
         self.shared.report(StoreStatus::Opening);
-        Some(Presence {
-            shared: Arc::clone(&self.shared),
-            reason: StoreError::Down,
-        })
+        Some(Presence::new(Arc::clone(&self.shared)))
     }
 
     /// Lets operations be queued for a writer that was announced, unless it is down already.
@@ -209,6 +217,10 @@ impl StoreHandle {
             .try_acquire_owned()
             .map_err(|_| StoreError::Overloaded)?;
         let (reply, answer) = oneshot::channel();
+        let operation = Doored {
+            operation,
+            faults: self.shared.settings.faults.clone(),
+        };
         self.shared.enqueue(Job::new(operation, move |outcome| {
             drop(permit);
             // A caller who has given up needs no reply.
@@ -253,90 +265,29 @@ impl fmt::Debug for StoreHandle {
     }
 }
 
+/// An operation that goes through the tests' door first, inside its transaction.
+struct Doored<O> {
+    operation: O,
+    faults: Faults,
+}
+
+impl<O: Operation> Operation for Doored<O> {
+    type Reply = O::Reply;
+
+    fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<Self::Reply, StoreError> {
+        self.faults.begin(Work::Operation, || {
+            let name = std::any::type_name::<O>();
+            name.rsplit("::").next().unwrap_or(name).to_owned()
+        });
+        self.operation.apply(tx, now)
+    }
+}
+
 /// The only writer of the store. It is reached through a [`StoreHandle`].
 pub struct StoreActor {
     writer: StoreWriter,
-}
-
-/// The connection that writes, and the handle's other end. If it goes down, so does what was queued.
-pub struct StoreWriter {
-    store: Option<Store>,
-    presence: Presence,
-}
-
-/// Tells the handle when the actor is gone, however that came about.
-struct Presence {
-    shared: Arc<Shared>,
-    reason: StoreError,
-}
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        // In this order: whoever sees the status may launch the next actor at once.
-        *self.shared.link() = Link::Vacant;
-        self.shared.report(StoreStatus::Down(self.reason.clone()));
-    }
-}
-
-impl StoreWriter {
-    fn open(mut presence: Presence) -> Self {
-        let StoreSettings { path, slots, .. } = &presence.shared.settings;
-        let store = Store::open(path, *slots);
-        if let Err(error) = &store {
-            presence.reason = error.clone();
-        }
-        Self {
-            store: store.ok(),
-            presence,
-        }
-    }
-
-    fn clock(&self) -> &SharedClock {
-        &self.presence.shared.settings.clock
-    }
-
-    /// Commits all that is queued at once, as `edit` leaves it.
-    pub fn flush(&mut self, edit: impl FnOnce(&mut Vec<Job>)) {
-        let mut group = self.presence.shared.take_group();
-        edit(&mut group);
-        let now = self.clock().now();
-        let Some(store) = &mut self.store else {
-            return;
-        };
-        let status = match store.commit_group(group, now) {
-            Ok(()) => StoreStatus::Ready,
-            Err(error) => {
-                log::error!("a group was not committed: {error}");
-                StoreStatus::Failing(error)
-            }
-        };
-        self.presence.shared.report(status);
-    }
-
-    /// Collects one slice of each kind; returns whether there may be more.
-    fn collect(&mut self) -> bool {
-        let now = self.clock().now();
-        let retention_seconds = f64::from(self.presence.shared.settings.retention_seconds);
-        let Some(store) = &mut self.store else {
-            return false;
-        };
-        let ended = CollectEnded {
-            retention_seconds,
-            limit: COLLECT_SLICE,
-        };
-        let deliveries = CollectDeliveries {
-            kept_seconds: DELIVERIES_KEPT_SECONDS,
-            limit: COLLECT_SLICE,
-        };
-        let collected = [store.run(ended, now), store.run(deliveries, now)];
-        collected.into_iter().any(|collected| match collected {
-            Ok(rows) => rows >= COLLECT_SLICE as usize,
-            Err(error) => {
-                log::warn!("old rows were not collected: {error}");
-                false
-            }
-        })
-    }
+    /// A probe is due.
+    probing: bool,
 }
 
 impl StoreActor {
@@ -352,17 +303,31 @@ impl StoreActor {
             actor.collect_after(pause, ctx);
         }));
     }
+
+    /// Sees to it that a store whose commits fail is tried again from time to time.
+    fn probe_while_failing(&mut self, ctx: &mut Context<Self>) {
+        if self.probing || !self.writer.is_failing() {
+            return;
+        }
+        self.probing = true;
+        let wait = self.writer.clock().wait_for(PROBE_PAUSE).into_actor(self);
+        ctx.spawn(wait.map(|(), actor, ctx| {
+            actor.probing = false;
+            actor.writer.probe();
+            actor.probe_while_failing(ctx);
+        }));
+    }
 }
 
 impl Actor for StoreActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if self.writer.store.is_none() {
+        if !self.writer.is_open() {
             ctx.stop();
             return;
         }
-        self.writer.presence.shared.report(StoreStatus::Ready);
+        self.writer.opened();
         self.collect_after(COLLECT_INTERVAL, ctx);
     }
 }
@@ -375,7 +340,8 @@ struct Flush;
 impl Handler<Flush> for StoreActor {
     type Result = ();
 
-    fn handle(&mut self, _flush: Flush, _ctx: &mut Self::Context) {
+    fn handle(&mut self, _flush: Flush, ctx: &mut Self::Context) {
         self.writer.flush(|_| {});
+        self.probe_while_failing(ctx);
     }
 }

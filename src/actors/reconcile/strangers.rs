@@ -1,0 +1,82 @@
+//! Step *strangers*: claims that carry the pool's id and that this store knows nothing of.
+//!
+//! They come from another store under the same id, or from this one before it was lost or put back from an older copy. They
+//! may be somebody's work, so they are reported and left alone: nothing is taken because of its prefix. Hermes takes back
+//! what expires.
+
+use super::Pass;
+use crate::board::PoolClaim;
+use crate::domain::{BoardSlug, ClaimLock};
+use crate::store::{Reader, StoreError};
+
+/// What the ledger calls such a claim.
+const UNKNOWN: &str = "unknown claim";
+
+impl Pass<'_> {
+    pub(super) async fn strangers(&mut self) {
+        if self.board_is_down || self.board_is_missing || self.memory.claims_looked_at {
+            return;
+        }
+        let (pool, slug) = (self.parts.endings.pool.clone(), self.parts.slug.clone());
+        // A board that does not answer is told of by those who need it; this look can wait for the next pass.
+        let Ok(claims) = self
+            .parts
+            .thread
+            .visit(move |board| board.pool_claims(&pool))
+            .await
+        else {
+            return;
+        };
+        // Read after the board: whatever this pool claims is in the store before it is on the board.
+        let known = match self
+            .parts
+            .readers
+            .read(move |reader| known_locks(reader, &slug))
+            .await
+        {
+            Ok(known) => known,
+            Err(error) => {
+                return self.put_off(
+                    self.parts.slug.as_str(),
+                    "read the store",
+                    error.to_string(),
+                );
+            }
+        };
+        self.memory.claims_looked_at = true;
+        let slug = &self.parts.slug;
+        let unknown: Vec<PoolClaim> = claims
+            .into_iter()
+            .filter(|claim| !known.contains(&claim.lock))
+            .collect();
+        let scopes: Vec<String> = unknown
+            .iter()
+            .map(|claim| self.parts.scope(&claim.task))
+            .collect();
+        self.parts.ledger.retain(slug.as_str(), UNKNOWN, |scope| {
+            scopes.iter().any(|known| known == scope)
+        });
+        for (claim, scope) in unknown.iter().zip(&scopes) {
+            let whose = if claim.lock.is_of(&self.parts.endings.fence) {
+                "this store"
+            } else {
+                "another store"
+            };
+            let why = format!(
+                "claimed as {} by {whose} of this pool's id, and no assignment is known; left alone",
+                claim.lock
+            );
+            self.put_off(scope, UNKNOWN, why);
+        }
+    }
+}
+
+/// Locks of the claims on a board that the store knows of.
+fn known_locks(reader: &Reader, board: &BoardSlug) -> Result<Vec<ClaimLock>, StoreError> {
+    let records = reader.unsettled(board)?.into_iter().flatten();
+    let intents = reader.intents(board)?.into_iter().flatten();
+    Ok(records
+        .filter_map(|record| record.claim.lock)
+        .chain(intents.map(|intent| intent.lock))
+        .collect())
+}
