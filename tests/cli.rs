@@ -189,10 +189,13 @@ fn every_command_explains_itself_and_the_program_its_version() {
 fn wrong_usage_ends_with_2_and_one_line() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, texts) in [
-        (&[][..], &["requires a subcommand"][..]),
+        (&[][..], &["needs a command: serve, key"][..]),
         (
             &["key"],
-            &["requires a subcommand", "see hermes-pool key --help"],
+            &[
+                "needs a command: generate, derive",
+                "see hermes-pool key --help",
+            ],
         ),
         (&["stats"], &["'stats'", "'status'"]),
         (

@@ -13,9 +13,9 @@ use super::served::{Home, Served};
 use super::worker::Worker;
 
 /// Connections at once, and the heartbeats a second that are the goal.
-const CONNECTIONS: [(u16, &str); 4] = [(1, ""), (3, ""), (16, ""), (64, "12000")];
+const CONNECTIONS: [(u16, &str); 5] = [(1, ""), (3, ""), (16, ""), (64, "12000"), (256, "")];
 /// Slots of the pool: one for each of the most connections.
-const SLOTS: u16 = 64;
+const SLOTS: u16 = 256;
 /// Heartbeats of a round for each second that it should last, by far more than one connection manages.
 const HEARTBEATS: f64 = 12_000.0;
 
