@@ -76,7 +76,7 @@ fn where_all_places_are_taken_others_are_told_at_once_and_served_when_the_time_o
 {
     let _alone = crate::alone();
     let target = Target::start(&[
-        ("HERMES_POOL_HTTP_CLIENT_TIMEOUT_SECONDS", "5"),
+        ("HERMES_POOL_HTTP_CLIENT_TIMEOUT_SECONDS", "10"),
         ("HERMES_POOL_HTTP_MAX_REQUESTS", PLACES),
     ]);
     let before = target.resident_kib();
