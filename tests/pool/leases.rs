@@ -80,11 +80,7 @@ async fn heartbeats_keep_a_lease_for_any_length_of_time() {
     let board = stage.board("lab");
     stage.task(&board, "long");
     let mut pool = stage.start().await;
-    let worker = pool.worker(0);
-    worker.poll().await;
-    pool.hear(|event| matches!(event, PoolEvent::Added(_)))
-        .await;
-    let job = worker.poll().await.unwrap();
+    let (worker, job) = pool.first_job(0).await;
     for _ in 0..40 {
         pool.advance(30.0);
         assert_eq!(worker.heartbeat(&job).await.code(), "ok");
@@ -186,11 +182,7 @@ async fn a_restarted_worker_gets_the_same_attempt_again() {
     let board = stage.board("lab");
     stage.task(&board, "again");
     let mut pool = stage.start().await;
-    let worker = pool.worker(0);
-    worker.poll().await;
-    pool.hear(|event| matches!(event, PoolEvent::Added(_)))
-        .await;
-    let first = worker.poll().await.unwrap();
+    let (worker, first) = pool.first_job(0).await;
     let second = worker.poll().await.unwrap();
     assert_eq!(
         (first.binding, first.payload_json),
@@ -204,11 +196,7 @@ async fn leases_and_attempts_survive_a_restart_of_the_pool() {
     let board = stage.board("lab");
     stage.task(&board, "survivor");
     let mut pool = stage.start().await;
-    let worker = pool.worker(0);
-    worker.poll().await;
-    pool.hear(|event| matches!(event, PoolEvent::Added(_)))
-        .await;
-    let job = worker.poll().await.unwrap();
+    let (_, job) = pool.first_job(0).await;
     pool.stop().await;
 
     let mut pool = stage.start().await;

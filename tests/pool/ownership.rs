@@ -12,11 +12,7 @@ async fn running(stage: &Stage, task: NewTask) -> (Running<'_>, BoardSlug, TaskI
     let board = stage.board("lab");
     let task = stage.add(&board, task);
     let mut pool = stage.start().await;
-    let worker = pool.worker(0);
-    worker.poll().await;
-    pool.hear(|event| matches!(event, PoolEvent::Added(_)))
-        .await;
-    let job = worker.poll().await.unwrap();
+    let (_, job) = pool.first_job(0).await;
     (pool, board, task, job)
 }
 

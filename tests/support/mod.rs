@@ -310,6 +310,16 @@ impl Running<'_> {
         }
     }
 
+    /// A worker shows itself, and fetches the run that is claimed for it then.
+    pub(crate) async fn first_job(&mut self, ordinal: u16) -> (Worker, Job) {
+        let worker = self.worker(ordinal);
+        worker.poll().await;
+        self.hear(|event| matches!(event, PoolEvent::Added(_)))
+            .await;
+        let job = worker.poll().await.unwrap();
+        (worker, job)
+    }
+
     /// Ends the pool as a crash would leave it: whatever is not durable is gone.
     pub(crate) async fn stop(self) {
         self.pool.stop();
