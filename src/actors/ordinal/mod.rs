@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorFuture, ActorFutureExt, Context, Handler, Message, SpawnHandle, WrapFuture,
+    Actor, ActorContext, ActorFuture, ActorFutureExt, Context, Handler, Message, SpawnHandle,
+    WrapFuture,
 };
 use tokio::sync::oneshot;
 
@@ -34,7 +35,7 @@ use super::metrics::Metrics;
 use super::reply::{DeliveryError, Replier, Reply};
 use super::roster::{Presence, Roster};
 use super::store::StoreHandle;
-use super::supervise::{DownGuard, Link, Unreached};
+use super::supervise::{DownGuard, Link, Stop, Unreached};
 use crate::clock::SharedClock;
 use crate::domain::{LeasePolicy, Ordinal, Timestamp};
 use crate::faults::{Faults, Work};
@@ -298,5 +299,13 @@ impl Handler<Drain> for OrdinalActor {
 
     fn handle(&mut self, _: Drain, _: &mut Self::Context) {
         self.stop_waiting();
+    }
+}
+
+impl Handler<Stop> for OrdinalActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+        ctx.stop();
     }
 }
