@@ -117,6 +117,11 @@ pub enum FileProblem {
 impl FileProblem {
     fn of(error: &rusqlite::Error) -> Self {
         let text = error.to_string();
+        // Shared memory that cannot be made long enough is all that SQLite says of a disk that was full before the log was.
+        let extended = error.sqlite_error().map(|error| error.extended_code);
+        if extended == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
+            return Self::Full;
+        }
         match error.sqlite_error_code() {
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Self::CannotOpen(text),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked,

@@ -76,9 +76,11 @@ fn a_port_that_is_taken_is_named_with_its_setting() {
         );
     }
     assert!(
-        !home.path("state").exists(),
-        "who has no port holds no folder"
+        !home.path("state/assignments.db").exists(),
+        "who has no port opens no store"
     );
+    drop(taken);
+    home.serve().wait_until_ready();
 }
 
 #[test]

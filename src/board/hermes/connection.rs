@@ -134,6 +134,16 @@ impl BoardFile {
         })
     }
 
+    /// Whether the tables of a board were there at the last look.
+    pub(super) fn has_tables(&self) -> bool {
+        self.features.initialised
+    }
+
+    /// Whether the file was opened for reading only, because this user may not write to it.
+    pub(super) fn is_read_only(&self) -> Result<bool, BoardError> {
+        Ok(self.sql.is_readonly(rusqlite::MAIN_DB)?)
+    }
+
     /// Whether anybody else committed since the last look.
     pub(super) fn changed(&mut self) -> Result<bool, BoardError> {
         self.verify()?;
@@ -196,11 +206,18 @@ impl BoardFile {
         if self.features.are_outdated(&self.sql)? {
             self.features = Features::read(&self.sql)?;
         }
-        work(&Visit {
+        let outcome = work(&Visit {
             sql: &self.sql,
             features: &self.features,
             now,
-        })
+        });
+        match outcome {
+            // Statements fail on a schema that is none of a board; that is what there is to tell, not how.
+            Err(BoardError::Unreadable(_)) if self.features.initialised => {
+                self.features.writable().and(outcome)
+            }
+            outcome => outcome,
+        }
     }
 
     /// Compares the path with the opened file.
