@@ -106,3 +106,29 @@ async fn a_store_that_cannot_be_used_is_told_left_as_it_is_and_used_once_mended(
         assert!(pool.snapshot().await.pool.ready, "{name}");
     }
 }
+
+#[actix::test]
+async fn a_store_that_somebody_holds_for_longer_than_we_wait_is_told_and_opened_once_it_is_free() {
+    let stage = Stage::impatient(1);
+    let board = stage.board("a");
+    stage.task(&board, "t");
+    stage.start().await.stop().await;
+    let store = stage.settings.state_dir.join("assignments.db");
+    let lock = Connection::open(&store).unwrap();
+    lock.busy_timeout(PATIENCE).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+
+    let mut pool = stage.begin();
+    let patience = Instant::now() + PATIENCE;
+    let is_told = |reasons: Vec<String>| {
+        let told = |reason: &String| reason.contains("is locked by another process");
+        reasons.iter().any(told)
+    };
+    while !is_told(pool.pool.reasons()) {
+        assert!(Instant::now() < patience, "{:?}", pool.pool.reasons());
+        pool.a_moment(0.1).await;
+    }
+    lock.execute_batch("ROLLBACK").unwrap();
+    complete(&mut pool, &board, 1).await;
+    assert!(pool.snapshot().await.pool.ready);
+}
