@@ -51,6 +51,18 @@ impl StoreError {
         }
     }
 
+    /// Whether it tells of damaged pages, whatever became of the rest.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::File {
+                problem: FileProblem::Malformed(_),
+                ..
+            }
+        )
+    }
+
     pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         Self::file(path, FileProblem::of(error))
     }

@@ -36,7 +36,7 @@ impl Means {
         }
     }
 
-    /// What operators are told.
+    /// What operators are told in mid-run.
     fn reason(self) -> &'static str {
         match self {
             Self::Limit => "cannot be read or written",
@@ -110,10 +110,10 @@ fn home() -> Home {
 }
 
 #[track_caller]
-fn wait_until_told(means: Means, coordinator: &Coordinator) {
-    until(means.reason(), || {
+fn wait_until_told(reason: &str, coordinator: &Coordinator) {
+    until(reason, || {
         let (status, told) = coordinator.get("/readyz");
-        (status == 503 && told.to_string().contains(means.reason())).then_some(())
+        (status == 503 && told.to_string().contains(reason)).then_some(())
     });
     assert_eq!(coordinator.get("/healthz").0, 200);
 }
@@ -136,14 +136,14 @@ fn a_store_that_finds_no_room_in_mid_run_acknowledges_nothing_until_there_is_roo
         });
         means.take_room(&home, &coordinator);
         std::fs::write(gate, "").unwrap();
-        wait_until_told(means, &coordinator);
+        wait_until_told(means.reason(), &coordinator);
         assert_eq!(home.status(&task), "running", "{means:?}");
 
         means.give_room(&home, &coordinator);
         coordinator.wait_until_ready();
         home.wait_for_status(&task, "done");
         assert_eq!(home.runs(&task).len(), 1, "{means:?}");
-        let told = coordinator.process.count("a group was not committed");
+        let told = coordinator.process.count("the store fails");
         assert_eq!(told, 1, "{means:?}");
     }
 }
@@ -155,7 +155,7 @@ fn a_store_that_finds_no_room_at_the_start_goes_on_by_itself_once_there_is_room(
         let task = home.task("t", &[]);
         let coordinator = means.start(&home, false);
         let _worker = home.worker(0, &coordinator, "echo done");
-        wait_until_told(means, &coordinator);
+        wait_until_told("cannot grow: the disk is full", &coordinator);
         assert_eq!(home.status(&task), "ready", "{means:?}");
         means.give_room(&home, &coordinator);
         coordinator.wait_until_ready();

@@ -1,6 +1,6 @@
 //! Boards that break while a worker holds a run of theirs.
 
-use hermes_pool::actors::PoolEvent;
+use hermes_pool::actors::{ListBoards, PoolEvent};
 use hermes_pool::domain::{BoardSlug, FailCause};
 use rusqlite::Connection;
 
@@ -157,6 +157,7 @@ async fn a_board_that_breaks_under_a_run_keeps_nobody_waiting_and_gets_the_resul
             None => shell(&boards, "rm -rf a; mkdir a; cp ../copy.db a/kanban.db"),
         }
         let mut heard = pool.pool.listen();
+        pool.pool.boards().unwrap().ask(ListBoards).await.unwrap();
         for _ in 0..2 {
             look(&pool, &broken).await;
         }

@@ -6,7 +6,7 @@ use super::{COMPLETED, empty_log, is_end_on, patient_stage, shell};
 use crate::support::PATIENCE;
 
 /// What is done to the store, what is said of it, and how it is mended, each as a line of shell in its folder.
-const FAULTS: [(&str, &str, &str, &str); 5] = [
+const FAULTS: [(&str, &str, &str, &str); 6] = [
     (
         "text written over it",
         "yes no database | head -c 8192 > assignments.db",
@@ -17,6 +17,13 @@ const FAULTS: [(&str, &str, &str, &str); 5] = [
         "malformed pages",
         "pages=$(($(wc -c < assignments.db) / 4096 - 1)); head -c $((pages * 4096)) /dev/zero | tr '\\0' '\\245' |
          dd of=assignments.db bs=4096 seek=1 conv=notrunc",
+        "is malformed",
+        "cat ../copy.db > assignments.db",
+    ),
+    (
+        // A commit that meets only sound pages says nothing about the others.
+        "one malformed page",
+        "head -c 64 /dev/zero | tr '\\0' '\\245' | dd of=assignments.db bs=4096 seek=1 conv=notrunc",
         "is malformed",
         "cat ../copy.db > assignments.db",
     ),
