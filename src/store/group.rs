@@ -161,7 +161,11 @@ impl Store {
             .map_err(failed)?;
         match found.as_str() {
             "ok" => Ok(()),
-            _ => Err(StoreError::file(&self.path, FileProblem::Malformed(found))),
+            // In SQLite's words for whoever meets the damage, so that it is told once.
+            _ => {
+                let damaged = FileProblem::Malformed("database disk image is malformed".to_owned());
+                Err(StoreError::file(&self.path, damaged))
+            }
         }
     }
 

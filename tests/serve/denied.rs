@@ -214,6 +214,21 @@ fn a_board_whose_folder_is_forbidden_in_mid_run_gets_its_result_when_it_may_be_e
     coordinator.process.hear("resolved scope=sick");
 }
 
+#[test]
+fn boards_that_cannot_be_listed_in_mid_run_are_told_and_seen_through_when_they_can() {
+    let sick = Sick::new();
+    let mut coordinator = Coordinator::start(&mut sick.home.command_without_rights(&SERVE));
+    let _worker = hold(&sick, &coordinator);
+    let boards = sick.home.path("hermes/kanban/boards");
+    take_away(&boards);
+    coordinator.process.hear("what=list the boards");
+    wait_for_state(&coordinator, "unreadable", "Permission denied");
+    std::fs::write(sick.home.path("gate"), "").unwrap();
+    give_back(&boards);
+    sick.wait_until_done();
+    coordinator.process.hear("resolved scope=boards");
+}
+
 /// A home that a coordinator has served before.
 fn served_before() -> Home {
     let home = Home::new();

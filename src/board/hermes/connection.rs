@@ -22,6 +22,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::features::Features;
 use crate::board::BoardError;
 
+/// What SQLite says of damaged pages.
+const DAMAGED: &str = "database disk image is malformed";
 /// How often BEGIN and COMMIT are tried when the board is busy, each after the busy timeout.
 const BOUNDARY_ATTEMPTS: u32 = 5;
 /// The log's length from which it is checkpointed: Hermes' own limit is a tenth of that, so only a board on which no
@@ -119,9 +121,9 @@ impl BoardFile {
         }
         let sound: String = sql.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if sound != "ok" {
-            return Err(BoardError::Unreadable(format!(
-                "the file is damaged: {sound}"
-            )));
+            // In the words that whoever meets the damage says, so that it is one fault however it is met.
+            log::debug!("{}: {sound}", path.display());
+            return Err(BoardError::Unreadable(DAMAGED.to_owned()));
         }
         let features = Features::read(&sql)?;
         Ok(Self {

@@ -252,10 +252,13 @@ mod tests {
         write(&boards.join("lab/kanban.db"), "");
         write(&boards.join("meta/board.json"), "{}");
         std::os::unix::fs::symlink(boards.join("lab"), boards.join("same")).unwrap();
-        assert_eq!(slugs(&serving(root).unwrap()), [("lab", false)]);
+        assert_eq!(
+            slugs(&serving(root, &BTreeSet::new()).unwrap()),
+            [("lab", false)]
+        );
         write(&root.join("kanban.db"), "");
         assert_eq!(
-            slugs(&serving(root).unwrap()),
+            slugs(&serving(root, &BTreeSet::new()).unwrap()),
             [("default", false), ("lab", false)]
         );
     }

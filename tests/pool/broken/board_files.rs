@@ -6,7 +6,9 @@ use std::time::Duration;
 use hermes_pool::actors::{ListBoards, PoolEvent};
 use hermes_pool::domain::Terminal;
 
-use super::{COMPLETED, complete, fetch, is_end_on, look, serve_one, settle_file, shell};
+use super::{
+    COMPLETED, complete, fetch, is_end_on, look, patient_stage, serve_one, settle_file, shell,
+};
 use crate::support::{PATIENCE, Running, Stage};
 
 /// Another board's file comes into the place of a board on which a run is held, and goes again.
@@ -217,4 +219,64 @@ async fn a_board_that_is_archived_under_a_run_is_seen_through_and_closed() {
     pool.pool.boards().unwrap().ask(ListBoards).await.unwrap();
     complete(&mut pool, &board, 1).await;
     assert_eq!(stage.status(&board, &waiting), "done");
+}
+
+#[actix::test]
+async fn a_board_that_is_gone_at_the_start_is_looked_for_while_a_run_is_held_on_it() {
+    let stage = patient_stage(1);
+    let board = stage.board("a");
+    let task = stage.task(&board, "kept");
+    let mut pool = stage.start().await;
+    let (_, job) = pool.first_job(0).await;
+    pool.stop().await;
+    let boards = stage.boards.root().join("kanban/boards");
+    shell(&boards, "mv a ../aside");
+
+    let pool = stage.start().await;
+    let view = pool.snapshot().await.boards.remove(0);
+    assert_eq!((view.slug.as_str(), view.state.as_str()), ("a", "gone"));
+    let worker = pool.worker(0);
+    assert_eq!(worker.submit(&job, COMPLETED).await.code(), "ok");
+    shell(&boards, "mv ../aside a");
+    let mut heard = pool.pool.listen();
+    look(&pool, &board).await;
+    heard.wait_for(PATIENCE, is_end_on(&board)).await.unwrap();
+    assert_eq!(stage.status(&board, &task), "done");
+    assert_eq!(stage.runs(&board, &task).len(), 1);
+}
+
+/// What is mounted over, or not mounted, says nothing about any board.
+#[actix::test]
+async fn a_folder_of_boards_that_is_missing_or_another_one_ends_no_run() {
+    let stage = patient_stage(1);
+    let board = stage.board("a");
+    let task = stage.task(&board, "kept");
+    let mut pool = stage.start().await;
+    let (worker, job) = pool.first_job(0).await;
+    let place = stage.folder.path();
+    for line in [
+        "mv hermes mounted",
+        "mkdir hermes",
+        "rmdir hermes; mkdir -p hermes/kanban",
+    ] {
+        shell(place, line);
+        for _ in 0..2 {
+            look(&pool, &board).await;
+            pool.advance(31.0);
+        }
+        assert_eq!(worker.heartbeat(&job).await.code(), "ok", "{line}");
+        let entries = pool.pool.ledger().entries();
+        let is_put_off = entries
+            .iter()
+            .any(|(item, _)| item.what == "find its board");
+        assert!(is_put_off, "{line}: {entries:?}");
+    }
+    assert_eq!(worker.submit(&job, COMPLETED).await.code(), "ok");
+    shell(place, "rm -r hermes; mv mounted hermes");
+    pool.pool.boards().unwrap().ask(ListBoards).await.unwrap();
+    let mut heard = pool.pool.listen();
+    look(&pool, &board).await;
+    heard.wait_for(PATIENCE, is_end_on(&board)).await.unwrap();
+    assert_eq!(stage.status(&board, &task), "done");
+    serve_one(&mut pool, 0, &board).await;
 }
