@@ -24,12 +24,22 @@ pub struct BoardEntry {
     pub metadata: Map<String, Value>,
 }
 
-/// Identity of the directory that holds the boards: another one is an unmount, not evidence.
+/// Identity of the directory that holds the boards: another one is an unmount, not evidence. A root in which nothing stands
+/// is where something is to be mounted: it holds no boards, whether or not they were deleted.
 ///
 /// # Errors
 /// [`BoardError::Gone`] where there is none.
 pub(super) fn root_identity(root: &Path) -> Result<(u64, u64), BoardError> {
-    FileIdentity::of(root).map(|identity| (identity.device, identity.inode))
+    let boards = boards_root(root);
+    let holder = if boards.is_dir() {
+        boards
+    } else if fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_some()) {
+        // A home with the default board only.
+        root.to_owned()
+    } else {
+        return Err(BoardError::Gone(root.display().to_string()));
+    };
+    FileIdentity::of(&holder).map(|identity| (identity.device, identity.inode))
 }
 
 /// All boards that Hermes lists: `default` first, whether or not it exists, then the others by name.

@@ -152,11 +152,11 @@ async fn a_board_that_breaks_under_a_run_keeps_nobody_waiting_and_gets_the_resul
         serve_one(&mut pool, 0, &sound).await;
         assert_eq!(worker.submit(&job, COMPLETED).await.code(), "ok", "{name}");
 
+        let mut heard = pool.pool.listen();
         match held {
             Some(lock) => lock.execute_batch("ROLLBACK").unwrap(),
             None => shell(&boards, "rm -rf a; mkdir a; cp ../copy.db a/kanban.db"),
         }
-        let mut heard = pool.pool.listen();
         pool.pool.boards().unwrap().ask(ListBoards).await.unwrap();
         for _ in 0..2 {
             look(&pool, &broken).await;

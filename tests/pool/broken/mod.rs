@@ -107,15 +107,19 @@ pub(super) async fn look(pool: &Running<'_>, slug: &BoardSlug) {
     board.dispatcher.ask(LookNow).await.unwrap();
 }
 
-/// A new task of this board is done by the worker of a slot that is free. Time stands still.
+/// A new task of this board is done by the worker of whichever slot it is claimed for; that of `ordinal` shows itself.
+/// Time stands still.
 pub(super) async fn serve_one(pool: &mut Running<'_>, ordinal: u16, board: &BoardSlug) {
     let task = pool.stage.task(board, "another");
     let mut heard = pool.pool.listen();
-    let worker = pool.worker(ordinal);
-    assert!(worker.poll().await.is_none(), "the slot is free");
+    assert!(pool.worker(ordinal).poll().await.is_none());
     look(pool, board).await;
     let is_added = |event: &PoolEvent| matches!(event, PoolEvent::Added(binding) if binding.key.board == *board);
-    heard.wait_for(PATIENCE, is_added).await.unwrap();
+    let added = heard.wait_for(PATIENCE, is_added).await.unwrap();
+    let PoolEvent::Added(binding) = added else {
+        unreachable!("only this event was waited for")
+    };
+    let worker = pool.worker(binding.ordinal.0);
     let job = worker.poll().await.expect("the run is offered");
     assert_eq!(worker.submit(&job, COMPLETED).await.code(), "ok");
     heard.wait_for(PATIENCE, is_end_on(board)).await.unwrap();
