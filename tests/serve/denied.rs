@@ -229,6 +229,9 @@ fn boards_that_cannot_be_listed_in_mid_run_are_told_and_seen_through_when_they_c
     coordinator.process.hear("resolved scope=boards");
 }
 
+/// What is forbidden of one file.
+type ForbidFile = fn(&Path);
+
 /// A home that a coordinator has served before.
 fn served_before() -> Home {
     let home = Home::new();
@@ -240,7 +243,7 @@ fn served_before() -> Home {
 
 #[test]
 fn a_store_or_key_that_is_not_ours_at_the_start_is_told_and_used_once_it_is() {
-    let cases: [(&str, fn(&Path), &str); 3] = [
+    let cases: [(&str, ForbidFile, &str); 3] = [
         (
             "state/assignments.db",
             |path| allow(path, 0o444),
