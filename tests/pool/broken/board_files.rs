@@ -255,15 +255,17 @@ async fn a_folder_of_boards_that_is_missing_or_another_one_ends_no_run() {
     let (worker, job) = pool.first_job(0).await;
     let place = stage.folder.path();
     for (line, looks) in [
-        ("mv hermes mounted", 3),
+        // The first look is under the right folder, the next ones a minute later are not.
+        ("mv hermes/kanban/boards/a .", 1),
+        ("mv hermes mounted; mkdir -p hermes/kanban/boards", 2),
+        ("rm -r hermes", 3),
         ("mkdir hermes", 3),
-        ("mkdir -p hermes/kanban/boards", 2),
     ] {
         shell(place, line);
         for _ in 0..looks {
             look(&pool, &board).await;
             assert_eq!(worker.heartbeat(&job).await.code(), "ok", "{line}");
-            pool.advance(31.0);
+            pool.advance(25.0);
         }
         let entries = pool.pool.ledger().entries();
         let mut items = entries.iter().map(|(item, _)| item.what);
@@ -274,7 +276,10 @@ async fn a_folder_of_boards_that_is_missing_or_another_one_ends_no_run() {
     }
     assert_eq!(worker.submit(&job, COMPLETED).await.code(), "ok");
     let mut heard = pool.pool.listen();
-    shell(place, "rm -r hermes; mv mounted hermes");
+    shell(
+        place,
+        "rm -r hermes; mv mounted hermes; mv a hermes/kanban/boards",
+    );
     pool.pool.boards().unwrap().ask(ListBoards).await.unwrap();
     look(&pool, &board).await;
     heard.wait_for(PATIENCE, is_end_on(&board)).await.unwrap();
