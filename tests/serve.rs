@@ -4,6 +4,9 @@
 
 mod serve {
     mod demo;
+    mod denied;
+    #[cfg(target_os = "linux")]
+    mod full;
     mod mending;
     mod once;
     mod process;

@@ -208,8 +208,10 @@ impl Boards {
             ctx.cancel_future(timer);
         }
         let template = self.template.clone();
+        let boards = self.directory.all().into_iter();
+        let kept = boards.map(|board| board.parts.slug).collect();
         ctx.spawn(
-            async move { look(&template).await }
+            async move { look(&template, kept).await }
                 .into_actor(self)
                 .map(|seen, actor, ctx| {
                     actor.listing = false;
@@ -391,15 +393,16 @@ impl Boards {
     }
 }
 
-async fn look(template: &BoardTemplate) -> Seen {
+async fn look(template: &BoardTemplate, mut kept: BTreeSet<BoardSlug>) -> Seen {
+    let referenced = template.readers.read(|reader| reader.boards()).await;
+    match &referenced {
+        Ok((boards, _)) => kept.extend(boards.iter().cloned()),
+        Err(error) => log::debug!("boards with open work not read: {error}"),
+    }
     let host = Arc::clone(&template.host);
-    let found = template.engine.aside(move || host.list()).await;
+    let found = template.engine.aside(move || host.list(&kept)).await;
     let found = found
         .unwrap_or_else(|panic| Err(BoardError::Unreadable(format!("internal error: {panic}"))));
-    let referenced = template.readers.read(|reader| reader.boards()).await;
-    if let Err(error) = &referenced {
-        log::debug!("boards with open work not read: {error}");
-    }
     Seen {
         found,
         referenced: referenced.ok(),

@@ -1,7 +1,9 @@
 //! The ledger of what is put off: what, why, since when, how often.
 //!
 //! Invariants: bounded; one entry for each piece of work; an entry is logged when it appears, when its cause changes and
-//! when it is cleared, never once per try. It is memory, not state: after a restart the passes find the same work again.
+//! when it is cleared, never once per try. Several kinds of work that one scope puts off for one cause are one fault: it is
+//! logged with the first of them and with the last. It is memory, not state: after a restart the passes find the same work
+//! again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +43,28 @@ struct Entries {
     overflowed: u64,
 }
 
+impl Entries {
+    /// Whether another piece of work of the same scope is put off for the same cause.
+    fn has_another(&self, item: &Item, why: &str) -> bool {
+        let first = Item {
+            scope: item.scope.clone(),
+            what: "",
+        };
+        self.entries
+            .range(first..)
+            .take_while(|(known, _)| known.scope == item.scope)
+            .any(|(known, entry)| known != item && entry.why == why)
+    }
+
+    fn remove(&mut self, item: &Item) {
+        if let Some(entry) = self.entries.remove(item)
+            && !self.has_another(item, &entry.why)
+        {
+            log::info!("resolved scope={} what={}", item.scope, item.what);
+        }
+    }
+}
+
 /// The ledger; clones share it.
 #[derive(Clone, Default)]
 pub struct Ledger {
@@ -63,14 +87,17 @@ impl Ledger {
         };
         let why: String = why.into().chars().take(CAUSE_LIMIT).collect();
         let mut ledger = self.lock();
+        let is_told = ledger.has_another(&item, &why);
         if let Some(entry) = ledger.entries.get_mut(&item) {
             entry.times += 1;
             entry.next_try = next_try;
             if entry.why != why {
-                log::warn!(
-                    "deferred scope={} what={what} why={why:?} (changed)",
-                    item.scope
-                );
+                if !is_told {
+                    log::warn!(
+                        "deferred scope={} what={what} why={why:?} (changed)",
+                        item.scope
+                    );
+                }
                 entry.why = why;
             }
             return;
@@ -84,7 +111,9 @@ impl Ledger {
             ledger.overflowed += 1;
             return;
         }
-        log::warn!("deferred scope={} what={what} why={why:?}", item.scope);
+        if !is_told {
+            log::warn!("deferred scope={} what={what} why={why:?}", item.scope);
+        }
         ledger.entries.insert(
             item,
             Deferral {
@@ -102,9 +131,7 @@ impl Ledger {
             scope: scope.to_owned(),
             what,
         };
-        if self.lock().entries.remove(&item).is_some() {
-            log::info!("resolved scope={scope} what={what}");
-        }
+        self.lock().remove(&item);
     }
 
     /// Everything about this scope is done.
@@ -127,13 +154,16 @@ impl Ledger {
     }
 
     fn clear_where(&self, is_over: impl Fn(&Item) -> bool) {
-        self.lock().entries.retain(|item, _| {
-            let cleared = is_over(item);
-            if cleared {
-                log::info!("resolved scope={} what={}", item.scope, item.what);
-            }
-            !cleared
-        });
+        let mut ledger = self.lock();
+        let over: Vec<Item> = ledger
+            .entries
+            .keys()
+            .filter(|item| is_over(item))
+            .cloned()
+            .collect();
+        for item in over {
+            ledger.remove(&item);
+        }
     }
 
     /// Everything that is put off, in order of scope.

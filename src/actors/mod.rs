@@ -66,7 +66,7 @@ pub use reconcile::PassReport;
 pub use reconciler::{Reconciler, RunPass, Wake};
 pub use reply::{DeliveryError, Reply, ReplyStatus};
 pub use roster::{Grant, Granted, Presence, Roster, TakeAny, Taken};
-pub use state_dir::StateDirError;
+pub use state_dir::{StateDir, StateDirError};
 pub use view::{
     AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,
     SlotView,

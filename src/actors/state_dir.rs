@@ -34,7 +34,7 @@ pub enum StateDirError {
 
 /// The directory, held until this is dropped or the process ends.
 #[derive(Debug)]
-pub(super) struct StateDir {
+pub struct StateDir {
     _lock: File,
 }
 
@@ -43,7 +43,7 @@ impl StateDir {
     ///
     /// # Errors
     /// [`StateDirError`]
-    pub(super) fn hold(path: &Path) -> Result<Self, StateDirError> {
+    pub fn hold(path: &Path) -> Result<Self, StateDirError> {
         let unusable = |at: &Path| {
             let path = at.to_owned();
             move |source| StateDirError::Unusable { path, source }
@@ -72,7 +72,10 @@ impl StateDir {
             }
             Err(TryLockError::Error(source)) => return Err(unusable(&lock_path)(source)),
         }
-        note_pid(&mut lock).map_err(unusable(&lock_path))?;
+        if let Err(error) = note_pid(&mut lock) {
+            // It is for people only. A disk without room must not keep the pool from waiting for room.
+            log::warn!("{}: the pid was not noted: {error}", lock_path.display());
+        }
         Ok(Self { _lock: lock })
     }
 }

@@ -11,6 +11,8 @@
 pub mod hermes;
 pub mod mark;
 
+use std::collections::BTreeSet;
+
 use crate::domain::{
     Anchor, BoardSlug, ClaimLock, Fate, Landing, Lane, PoolId, Receipt, RunId, RunRef, TaskId,
 };
@@ -301,11 +303,12 @@ pub struct Found {
 
 /// The place that holds the boards.
 pub trait BoardHost: Send + Sync + 'static {
-    /// Every board that is there, archived ones included; each file once.
+    /// Every board that is there, archived ones included; each file once. One that has several names goes under that of
+    /// `kept` which it has, else under its first.
     ///
     /// # Errors
     /// [`BoardError`] when the place cannot be listed.
-    fn list(&self) -> Result<Vec<Found>, BoardError>;
+    fn list(&self, kept: &BTreeSet<BoardSlug>) -> Result<Vec<Found>, BoardError>;
 
     /// Opens a board by name, found or not: one that is referenced by a run may be gone.
     ///

@@ -8,10 +8,11 @@ use crate::board::hermes::HermesBoards;
 use crate::board::{Board, BoardError, Found};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Problem};
+use crate::domain::BoardSlug;
 use crate::faults::Faults;
 use crate::http::bearer_token;
 use crate::protocol::read_key;
-use crate::store::{FileProblem, Reader, STORE_FILE, StoreError};
+use crate::store::{STORE_FILE, Store};
 
 use super::failure::Failure;
 use super::key::{key_problem, token_problem};
@@ -36,14 +37,15 @@ pub(super) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
         &process_environment(),
         Faults::default(),
     )?;
-    let served = check_boards(&config, &boards, &mut problems);
+    let Boards { served, empty } = check_boards(&config, &boards, &mut problems);
     if problems.is_empty() {
         let source = config
             .file
             .map_or_else(|| "built in".into(), |file| file.display().to_string());
         let root = boards.root().display();
         say(&format!(
-            "ok: configuration ({source}), key, store, boards ({served} in {root})"
+            "ok: configuration ({source}), key, store, boards ({served} in {root}{})",
+            without_tables(&empty)
         ))
     } else {
         let lines: Vec<String> = problems
@@ -75,19 +77,28 @@ fn check_token(config: &Config) -> Option<Problem> {
 
 fn check_store(config: &Config) -> Option<Problem> {
     let path = config.pool.state_dir.join(STORE_FILE);
-    let error = path.exists().then(|| Reader::open(&path).err())??;
-    match error {
-        // Written by the reference: it is brought up to date at the start.
-        StoreError::File {
-            problem: FileProblem::NotPrepared,
-            ..
-        } => None,
-        error => Some(problem("pool.state_dir", error)),
-    }
+    let error = path.exists().then(|| Store::inspect(&path).err())??;
+    Some(problem("pool.state_dir", error))
 }
 
-/// Looks at every board that would be served, and returns how many there are.
-fn check_boards(config: &Config, boards: &HermesBoards, problems: &mut Vec<Problem>) -> usize {
+/// The boards that would be served.
+#[derive(Default)]
+struct Boards {
+    served: usize,
+    /// Those of which there is only a file so far.
+    empty: Vec<BoardSlug>,
+}
+
+/// What is said of boards on which nothing can be found yet. Hermes makes a board so, and it is no problem.
+fn without_tables(boards: &[BoardSlug]) -> String {
+    let notes = boards
+        .iter()
+        .map(|slug| format!("; {slug} has no tables until Hermes looks at it"));
+    notes.collect()
+}
+
+/// Looks at every board that would be served.
+fn check_boards(config: &Config, boards: &HermesBoards, problems: &mut Vec<Problem>) -> Boards {
     let (lanes, include) = (&config.boards.lanes, &config.boards.include);
     let profiles = lanes.iter().filter(|lane| boards.is_profile(lane.as_str()));
     problems.extend(profiles.map(|lane| {
@@ -100,7 +111,7 @@ fn check_boards(config: &Config, boards: &HermesBoards, problems: &mut Vec<Probl
         Ok(entries) => entries.into_iter().map(|entry| entry.found),
         Err(error) => {
             problems.push(problem("boards.hermes_home", error));
-            return 0;
+            return Boards::default();
         }
     };
     let found: Vec<Found> = found.collect();
@@ -116,19 +127,22 @@ fn check_boards(config: &Config, boards: &HermesBoards, problems: &mut Vec<Probl
     let served = found
         .iter()
         .filter(|board| !board.archived && (include.is_empty() || include.contains(&board.slug)));
-    let mut count = 0;
+    let mut looked_at = Boards::default();
     for board in served {
-        count += 1;
-        if let Err(error) = look_at(boards, board, config) {
-            problems.push(problem(format!("board {}", board.slug), error));
+        looked_at.served += 1;
+        match look_at(boards, board, config) {
+            Ok(true) => {}
+            Ok(false) => looked_at.empty.push(board.slug.clone()),
+            Err(error) => problems.push(problem(format!("board {}", board.slug), error)),
         }
     }
-    count
+    looked_at
 }
 
-/// Reads what a dispatcher would read.
-fn look_at(boards: &HermesBoards, board: &Found, config: &Config) -> Result<(), BoardError> {
+/// Reads what a dispatcher would read, and tells whether there is anything to be read.
+fn look_at(boards: &HermesBoards, board: &Found, config: &Config) -> Result<bool, BoardError> {
     let now = SystemClock::new().now().whole_seconds();
-    let mut board = boards.open(&board.slug)?;
-    board.ready(&config.boards.lanes, 1, now).map(|_| ())
+    let mut board = boards.open_to_write(&board.slug)?;
+    board.ready(&config.boards.lanes, 1, now)?;
+    Ok(board.has_tables())
 }

@@ -108,8 +108,22 @@ pub(super) fn key_problem(path: &Path, error: &ProtocolError) -> String {
     }
 }
 
-/// What is wrong with the file of the operators' token, and what to do.
+/// What is wrong with the file of the operators' token, and what to do. The texts about key files speak of the pool's key.
 pub(super) fn token_problem(error: &TokenError) -> String {
-    let cause = key_problem(&error.path, &error.cause);
-    format!("the token cannot be used: {cause}")
+    let path = error.path.display();
+    match &error.cause {
+        ProtocolError::KeyUnavailable { error, .. } => {
+            format!("the token cannot be read from {path}: {error}")
+        }
+        ProtocolError::KeyUnwritable { error, .. } => {
+            format!("the token cannot be written to {path}: {error}")
+        }
+        ProtocolError::KeyNotPrivate => {
+            format!("the token must be in a private regular file: run chmod 600 {path}")
+        }
+        ProtocolError::KeyLength => {
+            format!("the token is too short or too long: {path} must hold 32 to 4096 bytes of text")
+        }
+        cause => format!("the token in {path} cannot be used: {cause}"),
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix::System;
 use clap::Args;
 
-use crate::actors::{Pool, PoolSettings};
+use crate::actors::{Pool, PoolSettings, StateDir};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::faults::{FAULTS_VARIABLE, Faults};
@@ -65,20 +65,21 @@ fn faults() -> Result<Faults, Failure> {
     Faults::parse(&list).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-fn start_pool(config: &Config) -> Result<Pool, Failure> {
+fn hold_state_dir(config: &Config) -> Result<StateDir, Failure> {
+    StateDir::hold(&config.pool.state_dir).map_err(Failure::failed)
+}
+
+fn start_pool(config: &Config, state_dir: StateDir) -> Result<Pool, Failure> {
     let faults = faults()?;
     let home = config.boards.hermes_home.as_deref();
     let host = Arc::new(boards(home, &process_environment(), faults.clone())?);
-    Pool::start(
-        pool_settings(config, faults),
-        Arc::new(SystemClock::new()),
-        host,
-    )
-    .map_err(Failure::failed)
+    let settings = pool_settings(config, faults);
+    let clock = Arc::new(SystemClock::new());
+    Ok(Pool::start_in(state_dir, settings, clock, host))
 }
 
 async fn once(config: &Config) -> Result<(), Failure> {
-    let pool = start_pool(config)?;
+    let pool = start_pool(config, hold_state_dir(config)?)?;
     let report = pool.run_once().await;
     pool.stop();
     let line = serde_json::to_string(&report).map_err(Failure::failed)?;
@@ -88,9 +89,11 @@ async fn once(config: &Config) -> Result<(), Failure> {
 async fn serve(config: &Config) -> Result<(), Failure> {
     let mut stop = StopSignals::listen().map_err(Failure::failed)?;
     open_files::raise_limit();
-    // The ports come first: whoever has them is the one that serves.
+    // A second coordinator finds both taken, and is told of the first one rather than of a port. No store is opened and no
+    // board is touched by one that could not answer.
+    let state_dir = hold_state_dir(config)?;
     let listeners = bind_both(config.http.bind, config.operator.bind).map_err(Failure::failed)?;
-    let pool = start_pool(config)?;
+    let pool = start_pool(config, state_dir)?;
     // The token is made in the folder that the pool holds by now.
     let auth =
         OperatorAuth::open(&config.operator.token_file, config.operator.bind).map_err(|error| {

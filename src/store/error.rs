@@ -51,6 +51,18 @@ impl StoreError {
         }
     }
 
+    /// Whether it tells of damaged pages, whatever became of the rest.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::File {
+                problem: FileProblem::Malformed(_),
+                ..
+            }
+        )
+    }
+
     pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         Self::file(path, FileProblem::of(error))
     }
@@ -117,6 +129,11 @@ pub enum FileProblem {
 impl FileProblem {
     fn of(error: &rusqlite::Error) -> Self {
         let text = error.to_string();
+        // Shared memory that cannot be made long enough is all that SQLite says of a disk that was full before the log was.
+        let extended = error.sqlite_error().map(|error| error.extended_code);
+        if extended == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
+            return Self::Full;
+        }
         match error.sqlite_error_code() {
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Self::CannotOpen(text),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked,

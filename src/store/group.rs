@@ -4,6 +4,8 @@
 //! alone. Some failures (a full disk, an I/O error) make SQLite end the whole transaction; a savepoint set after that
 //! would begin a transaction of its own. So after every failure it is checked whether the transaction is still there, and
 //! if it is not, nothing else of the group runs and all of it is answered [`StoreError::Unknown`].
+//!
+//! A damaged page fails whoever meets it, alone; that the file is damaged is said of the group all the same.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +13,8 @@ use std::sync::mpsc;
 
 use rusqlite::Connection;
 
-use super::{Operation, Store, StoreError, Tx};
+use super::operations::Probe;
+use super::{FileProblem, Operation, Store, StoreError, Tx};
 use crate::domain::Timestamp;
 
 /// An operation that waits for its commit, with whoever is to be answered.
@@ -33,12 +36,17 @@ impl Job {
     fn is_ok(&self) -> bool {
         self.0.is_ok()
     }
+
+    fn damage(&self) -> Option<StoreError> {
+        self.0.error().filter(|error| error.is_damage()).cloned()
+    }
 }
 
 /// What a group needs of an operation, whatever its type.
 trait Member: Send {
     fn apply(&mut self, tx: &Tx<'_>, now: Timestamp);
     fn is_ok(&self) -> bool;
+    fn error(&self) -> Option<&StoreError>;
     fn fail(&mut self, error: StoreError);
     fn answer(self: Box<Self>);
 }
@@ -64,6 +72,10 @@ where
         self.outcome.is_ok()
     }
 
+    fn error(&self) -> Option<&StoreError> {
+        self.outcome.as_ref().err()
+    }
+
     fn fail(&mut self, error: StoreError) {
         self.outcome = Err(error);
     }
@@ -85,10 +97,11 @@ impl Store {
     /// Runs a group in one transaction and answers all of it after the commit.
     ///
     /// # Errors
-    /// What kept the group as a whole from being committed, for the log; its members have been answered.
+    /// What kept the group as a whole from being committed, or the damage that a member met, for the log and operators;
+    /// the members have been answered.
     pub fn commit_group(&mut self, mut group: Vec<Job>, now: Timestamp) -> Result<(), StoreError> {
         let verdict = match self.commit(&mut group, now) {
-            Ok(()) => Ok(()),
+            Ok(()) => group.iter().find_map(Job::damage).map_or(Ok(()), Err),
             Err(Broken::NotStored(error)) => {
                 group.iter_mut().for_each(|job| job.0.fail(error.clone()));
                 Err(error)
@@ -124,6 +137,38 @@ impl Store {
             .unwrap_or_else(|_| group.and(Err(StoreError::Unknown)))
     }
 
+    /// Learns whether a store that failed takes writes again: with a write that changes nothing, and where the file was
+    /// `damaged`, with a look at all of it.
+    ///
+    /// # Errors
+    /// [`StoreError`] where it does not.
+    pub fn probe(&mut self, damaged: bool, now: Timestamp) -> Result<(), StoreError> {
+        if damaged {
+            self.look_at_all_pages()?;
+        }
+        self.run(Probe, now)
+    }
+
+    fn look_at_all_pages(&self) -> Result<(), StoreError> {
+        let failed = |error| self.fail(&error);
+        // Pages that were read from the damaged file are not those that stand there once it is mended.
+        self.connection
+            .execute_batch("PRAGMA shrink_memory")
+            .map_err(failed)?;
+        let found: String = self
+            .connection
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(failed)?;
+        match found.as_str() {
+            "ok" => Ok(()),
+            // In SQLite's words for whoever meets the damage, so that it is told once.
+            _ => {
+                let damaged = FileProblem::Malformed("database disk image is malformed".to_owned());
+                Err(StoreError::file(&self.path, damaged))
+            }
+        }
+    }
+
     fn commit(&mut self, group: &mut [Job], now: Timestamp) -> Result<(), Broken> {
         let connection = &self.connection;
         let begun = run(connection, "BEGIN IMMEDIATE");
@@ -144,8 +189,10 @@ impl Store {
         run(connection, "COMMIT").map_err(|error| lost(self.fail(&error)))
     }
 
+    /// What an error means. A file that was taken away explains whatever SQLite finds in its place.
     fn fail(&self, error: &rusqlite::Error) -> StoreError {
-        StoreError::sqlite(&self.path, error)
+        let taken_away = self.place.still_at(&self.path).err();
+        taken_away.unwrap_or_else(|| StoreError::sqlite(&self.path, error))
     }
 }
 

@@ -71,6 +71,15 @@ impl Store {
         })
     }
 
+    /// Whether a coordinator could work with the file at this path, as far as that can be seen without a change: a file of
+    /// the reference is as good as one of ours. Waits ten seconds for a lock that somebody else holds.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] says what is wrong with the file.
+    pub fn inspect(path: &Path) -> Result<(), StoreError> {
+        open::inspect(path)
+    }
+
     /// The store's own identity, made with its file.
     #[must_use]
     pub fn fence(&self) -> &Fence {

@@ -61,6 +61,22 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, StoreError> {
     look().map_err(|fault| fault.at(path))
 }
 
+/// Looks whether a coordinator could work with a file that is there, and changes nothing: what it is, and whether it can be
+/// written at this moment.
+pub(super) fn inspect(path: &Path) -> Result<(), StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let look = || -> Result<(), Fault> {
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        set_up(&connection)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        judge(&connection)?;
+        Ok(connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?
+            .rollback()?)
+    };
+    look().map_err(|fault| fault.at(path))
+}
+
 /// What holds for every connection and writes nothing.
 fn set_up(connection: &Connection) -> Result<(), Fault> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -119,11 +135,7 @@ fn prepare(connection: &mut Connection, slots: u16) -> Result<Fence, Fault> {
     set_up(connection)?;
     // Until the file is known to be ours, closing it must not even move its log into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    let version = known_version(connection)?;
-    recognise(connection, version)?;
-    if connection.is_readonly(rusqlite::MAIN_DB)? {
-        return Err(FileProblem::ReadOnly.into());
-    }
+    judge(connection)?;
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         return Err(FileProblem::NoLog(mode).into());
@@ -133,6 +145,16 @@ fn prepare(connection: &mut Connection, slots: u16) -> Result<Fence, Fault> {
     let fence = migrate(connection, slots)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     Ok(fence)
+}
+
+/// Whether the file is one that this program may write, and can.
+fn judge(connection: &Connection) -> Result<(), Fault> {
+    let version = known_version(connection)?;
+    recognise(connection, version)?;
+    if connection.is_readonly(rusqlite::MAIN_DB)? {
+        return Err(FileProblem::ReadOnly.into());
+    }
+    Ok(())
 }
 
 /// The version of the file, if this program knows it.

@@ -3,6 +3,7 @@
 //! A connection goes on writing to a file that was removed or replaced, and would acknowledge what nobody will find again.
 
 use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -27,12 +28,16 @@ impl Place {
     /// Whether the path still leads to this file, and the file was not emptied.
     ///
     /// # Errors
-    /// [`FileProblem::Removed`] where it does not.
+    /// [`FileProblem::Removed`] where it does not, [`FileProblem::CannotOpen`] where that cannot be seen.
     pub(super) fn still_at(self, path: &Path) -> Result<(), StoreError> {
-        match std::fs::metadata(path) {
-            Ok(metadata) if Self::from(&metadata) == self && metadata.len() > 0 => Ok(()),
-            _ => Err(StoreError::file(path, FileProblem::Removed)),
-        }
+        let problem = match std::fs::metadata(path) {
+            Ok(metadata) if Self::from(&metadata) == self && metadata.len() > 0 => return Ok(()),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                FileProblem::CannotOpen(error.to_string())
+            }
+            _ => FileProblem::Removed,
+        };
+        Err(StoreError::file(path, problem))
     }
 }
 

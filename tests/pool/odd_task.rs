@@ -1,5 +1,6 @@
 //! One task that cannot be claimed: it stands alone, and the next one is taken in the same turn.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hermes_pool::actors::{Pool, PoolEvent};
@@ -25,8 +26,8 @@ struct OddBoard {
 }
 
 impl BoardHost for OddBoards {
-    fn list(&self) -> Result<Vec<Found>, BoardError> {
-        BoardHost::list(&self.boards)
+    fn list(&self, kept: &BTreeSet<BoardSlug>) -> Result<Vec<Found>, BoardError> {
+        BoardHost::list(&self.boards, kept)
     }
 
     fn open(&self, slug: &BoardSlug) -> Result<Box<dyn Board>, BoardError> {

@@ -1,6 +1,7 @@
-//! What is broken at the start makes the pool not ready, and is found mended without a restart.
+//! What is broken is told, once, and found mended without a restart.
 
 use hermes_pool::protocol::write_key_file;
+use rusqlite::Connection;
 
 use super::process::{Coordinator, Home, until};
 
@@ -54,4 +55,51 @@ fn a_store_that_cannot_be_opened_is_told_and_used_when_it_is_mended() {
     coordinator.wait_until_ready();
     let _worker = home.worker(0, &coordinator, "echo done");
     home.wait_for_status(&task, "done");
+}
+
+#[test]
+fn a_board_that_breaks_under_a_run_is_logged_once_and_once_more_when_it_is_mended() {
+    let home = Home::new();
+    let task = home.task("t", &[]);
+    let mut coordinator = home.serve();
+    coordinator.wait_until_ready();
+    let gate = home.path("gate");
+    let line = format!(
+        "until [ -e '{}' ]; do sleep 0.05; done; echo done",
+        gate.display()
+    );
+    let _worker = home.worker(0, &coordinator, &line);
+    until("the run is offered", || {
+        (coordinator.count("running") == 1).then_some(())
+    });
+    let database = home.path("hermes/kanban/boards/lab/kanban.db");
+    let sql = Connection::open(&database).unwrap();
+    let emptied = sql.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    emptied.unwrap();
+    let sound = std::fs::read(&database).unwrap();
+    let mut damaged = sound.clone();
+    damaged[4096..].fill(0xa5);
+    std::fs::write(&database, damaged).unwrap();
+    // Both the look for work and the look after the run meet it, again and again.
+    until("it was met often", || {
+        let (_, snapshot) = coordinator.get("/api/v1/pool");
+        let met = snapshot["deferrals"].as_array().unwrap().iter();
+        (met.filter(|entry| entry["times"].as_i64() > Some(2))
+            .count()
+            == 2)
+            .then_some(())
+    });
+    assert_eq!(coordinator.get("/readyz").0, 200);
+    assert_eq!(coordinator.process.count("deferred "), 1);
+
+    let folder = database.parent().unwrap();
+    std::fs::rename(folder, home.path("aside")).unwrap();
+    std::fs::create_dir(folder).unwrap();
+    std::fs::write(&database, sound).unwrap();
+    std::fs::write(gate, "").unwrap();
+    coordinator.process.hear("resolved ");
+    home.wait_for_status(&task, "done");
+    assert_eq!(home.runs(&task).len(), 1);
+    assert_eq!(coordinator.process.count("deferred "), 1);
+    assert_eq!(coordinator.process.count("resolved "), 1);
 }

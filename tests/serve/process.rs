@@ -1,7 +1,9 @@
 //! A home with a board and a configuration, and the program's processes in it, none of which outlives its test.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::os::unix::fs::lchown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -19,6 +21,9 @@ use serde_json::Value;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// The lane of every task.
 pub(crate) const LANE: &str = "codex-cli";
+
+/// The user without rights, where the tests are root's.
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// Asks until there is an answer.
 #[track_caller]
@@ -131,13 +136,35 @@ impl Home {
 
     /// A command in this home, with none of our variables in its environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hermes-pool"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_hermes-pool")), arguments)
+    }
+
+    /// A command of another program in this home.
+    pub(crate) fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(arguments)
             .current_dir(self.folder.path())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .stdin(Stdio::null());
+        command
+    }
+
+    /// A command of somebody to whom permissions matter, which they do to everybody but root. The home and all that is in
+    /// it by now belongs to them.
+    pub(crate) fn command_without_rights(&self, arguments: &[&str]) -> Command {
+        if !rustix::process::geteuid().is_root() {
+            return self.command(arguments);
+        }
+        give(self.folder.path());
+        // The program itself may lie where nobody else gets to.
+        let program = self.path("hermes-pool");
+        if !program.exists() {
+            std::fs::copy(env!("CARGO_BIN_EXE_hermes-pool"), &program).unwrap();
+        }
+        let mut command = self.command_of(&program, arguments);
+        command.uid(NOBODY).gid(NOBODY);
         command
     }
 
@@ -161,6 +188,16 @@ impl Home {
         command.arg("--key-file").arg(key_file);
         command.args(["--", "sh", "-c", line]);
         Process::start(&mut command)
+    }
+}
+
+/// Makes a file, or a folder with all that is in it, nobody's.
+pub(crate) fn give(path: &Path) {
+    lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path());
+        }
     }
 }
 
@@ -213,6 +250,13 @@ impl Process {
                 Err(_) => panic!("{text:?} was not said, but:\n{}", self.said.join("\n")),
             }
         }
+    }
+
+    /// How many lines of the log so far hold this text.
+    pub(crate) fn count(&mut self, text: &str) -> usize {
+        self.said.extend(self.lines.try_iter());
+        let told = self.said.iter();
+        told.filter(|line| line.contains(text)).count()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

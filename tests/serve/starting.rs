@@ -76,9 +76,11 @@ fn a_port_that_is_taken_is_named_with_its_setting() {
         );
     }
     assert!(
-        !home.path("state").exists(),
-        "who has no port holds no folder"
+        !home.path("state/assignments.db").exists(),
+        "who has no port opens no store"
     );
+    drop(taken);
+    home.serve().wait_until_ready();
 }
 
 #[test]
@@ -103,7 +105,42 @@ fn a_folder_or_a_token_that_cannot_be_used_is_named() {
         &home,
         &variables,
         1,
-        &["operator.token_file", &format!("chmod 600 {token}")],
+        &[
+            "operator.token_file: the token must be in a private regular file",
+            &format!("chmod 600 {token}"),
+        ],
+    );
+}
+
+#[test]
+fn check_sees_who_holds_the_store_and_names_boards_without_tables() {
+    let home = Home::new();
+    let mut coordinator = home.serve();
+    coordinator.wait_until_ready();
+    let mut check = home.command(&["check", "--config", "pool.toml"]);
+    let beside = ended(&mut check);
+    assert_eq!((beside.code, beside.err.as_str()), (Some(0), ""));
+    coordinator.process.kill();
+
+    std::fs::create_dir(home.path("hermes/kanban/boards/new")).unwrap();
+    std::fs::write(home.path("hermes/kanban/boards/new/kanban.db"), "").unwrap();
+    let told = ended(&mut check);
+    assert_eq!((told.code, told.err.as_str()), (Some(0), ""));
+    let note = "/hermes; new has no tables until Hermes looks at it)";
+    assert!(told.out.contains(note), "{told:?}");
+
+    let lock = rusqlite::Connection::open(home.path("state/assignments.db")).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let told = ended(&mut check);
+    assert_eq!(
+        (told.code, told.err.lines().count()),
+        (Some(1), 1),
+        "{told:?}"
+    );
+    assert!(told.err.starts_with("pool.state_dir: "), "{told:?}");
+    assert!(
+        told.err.contains("is locked by another process"),
+        "{told:?}"
     );
 }
 

@@ -3,7 +3,7 @@
 //! The account ([`Deed`]) outlives the boards: what was written on a board that is then replaced by an older copy was
 //! written all the same. It is what the invariants are judged by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hermes_pool::board::{
@@ -421,7 +421,7 @@ fn ended(outcome: Outcome) -> EndedRun {
 }
 
 impl BoardHost for Boards {
-    fn list(&self) -> Result<Vec<Found>, BoardError> {
+    fn list(&self, _kept: &BTreeSet<BoardSlug>) -> Result<Vec<Found>, BoardError> {
         let world = self.world();
         if !world.mounted {
             return Err(BoardError::Gone("the boards' folder".to_owned()));

@@ -40,6 +40,17 @@ impl Pool {
         Self::start_on(Engine::threads(), settings, clock, host)
     }
 
+    /// Starts a pool in the state directory of its settings, which is held already.
+    #[must_use]
+    pub fn start_in(
+        state_dir: StateDir,
+        settings: PoolSettings,
+        clock: SharedClock,
+        host: Arc<dyn BoardHost>,
+    ) -> Self {
+        Self::put_together(Engine::threads(), state_dir, settings, clock, host)
+    }
+
     /// Starts a pool whose work is carried by `engine`.
     ///
     /// # Errors
@@ -51,6 +62,16 @@ impl Pool {
         host: Arc<dyn BoardHost>,
     ) -> Result<Self, PoolError> {
         let state_dir = StateDir::hold(&settings.state_dir)?;
+        Ok(Self::put_together(engine, state_dir, settings, clock, host))
+    }
+
+    fn put_together(
+        engine: Engine,
+        state_dir: StateDir,
+        settings: PoolSettings,
+        clock: SharedClock,
+        host: Arc<dyn BoardHost>,
+    ) -> Self {
         let metrics = Arc::new(Metrics::new());
         let events = Events::new(Arc::clone(&metrics));
         let path = settings.state_dir.join(STORE_FILE);
@@ -102,7 +123,7 @@ impl Pool {
         control.spawn(keep_store(pool.clone()));
         control.spawn(look_at_key(pool.clone()));
         control.spawn(serve_boards(pool.clone(), keeper, host, looked));
-        Ok(pool)
+        pool
     }
 
     pub(super) fn serve_slot(&self, ordinal: Ordinal) {

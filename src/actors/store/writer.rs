@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Link, Shared, StoreSettings, StoreStatus};
 use crate::clock::SharedClock;
 use crate::faults::Work;
-use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS, Probe};
+use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
 use crate::store::{Job, Store, StoreError};
 
 /// How many rows are collected at once: a few milliseconds' work.
@@ -78,18 +78,20 @@ impl StoreWriter {
             return;
         };
         let committed = store.commit_group(group, now);
-        self.fares(committed);
+        if committed.is_err() || !self.is_damaged() {
+            self.fares(committed);
+        }
     }
 
     /// Tries a commit of its own, if the last one failed: the pool may be waiting for the store before anybody asks it for
     /// anything.
     pub fn probe(&mut self) {
-        if !self.is_failing() {
+        let StoreStatus::Failing(error) = self.presence.shared.status.borrow().clone() else {
             return;
-        }
+        };
         let now = self.clock().now();
         if let Some(store) = &mut self.store {
-            let probed = store.run(Probe, now);
+            let probed = store.probe(error.is_damage(), now);
             self.fares(probed);
         }
     }
@@ -100,18 +102,25 @@ impl StoreWriter {
         matches!(*status, StoreStatus::Failing(_))
     }
 
+    /// Whether the file was found damaged. A commit that succeeds then has only not met the damage: the next probe, which
+    /// looks at all of the file, says when it is mended.
+    fn is_damaged(&self) -> bool {
+        let status = self.presence.shared.status.borrow();
+        matches!(&*status, StoreStatus::Failing(error) if error.is_damage())
+    }
+
     /// Reports how the last commit went, once for each change.
     fn fares(&self, committed: Result<(), StoreError>) {
         let shared = &self.presence.shared;
         match committed {
             Ok(()) => {
                 if shared.report(StoreStatus::Ready) {
-                    log::info!("groups are committed again");
+                    log::info!("the store works again");
                 }
             }
             Err(error) => {
                 if shared.report(StoreStatus::Failing(error.clone())) {
-                    log::error!("a group was not committed: {error}");
+                    log::error!("the store fails: {error}");
                 }
             }
         }

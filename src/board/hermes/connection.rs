@@ -22,6 +22,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::features::Features;
 use crate::board::BoardError;
 
+/// What SQLite says of damaged pages.
+const DAMAGED: &str = "database disk image is malformed";
 /// How often BEGIN and COMMIT are tried when the board is busy, each after the busy timeout.
 const BOUNDARY_ATTEMPTS: u32 = 5;
 /// The log's length from which it is checkpointed: Hermes' own limit is a tenth of that, so only a board on which no
@@ -119,9 +121,9 @@ impl BoardFile {
         }
         let sound: String = sql.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if sound != "ok" {
-            return Err(BoardError::Unreadable(format!(
-                "the file is damaged: {sound}"
-            )));
+            // In the words that whoever meets the damage says, so that it is one fault however it is met.
+            log::debug!("{}: {sound}", path.display());
+            return Err(BoardError::Unreadable(DAMAGED.to_owned()));
         }
         let features = Features::read(&sql)?;
         Ok(Self {
@@ -132,6 +134,16 @@ impl BoardFile {
             seen_version: None,
             commits_since_checkpoint: 0,
         })
+    }
+
+    /// Whether the tables of a board were there at the last look.
+    pub(super) fn has_tables(&self) -> bool {
+        self.features.initialised
+    }
+
+    /// Whether the file was opened for reading only, because this user may not write to it.
+    pub(super) fn is_read_only(&self) -> Result<bool, BoardError> {
+        Ok(self.sql.is_readonly(rusqlite::MAIN_DB)?)
     }
 
     /// Whether anybody else committed since the last look.
@@ -196,11 +208,18 @@ impl BoardFile {
         if self.features.are_outdated(&self.sql)? {
             self.features = Features::read(&self.sql)?;
         }
-        work(&Visit {
+        let outcome = work(&Visit {
             sql: &self.sql,
             features: &self.features,
             now,
-        })
+        });
+        match outcome {
+            // Statements fail on a schema that is none of a board; that is what there is to tell, not how.
+            Err(BoardError::Unreadable(_)) if self.features.initialised => {
+                self.features.writable().and(outcome)
+            }
+            outcome => outcome,
+        }
     }
 
     /// Compares the path with the opened file.

@@ -1,5 +1,6 @@
 //! Finding boards below Hermes' root. Only directories are listed and small metadata files read; no database is opened.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -23,12 +24,22 @@ pub struct BoardEntry {
     pub metadata: Map<String, Value>,
 }
 
-/// Identity of the directory that holds the boards: another one is an unmount, not evidence.
+/// Identity of the directory that holds the boards: another one is an unmount, not evidence. A root in which nothing stands
+/// is where something is to be mounted: it holds no boards, whether or not they were deleted.
 ///
 /// # Errors
 /// [`BoardError::Gone`] where there is none.
 pub(super) fn root_identity(root: &Path) -> Result<(u64, u64), BoardError> {
-    FileIdentity::of(root).map(|identity| (identity.device, identity.inode))
+    let boards = boards_root(root);
+    let holder = if boards.is_dir() {
+        boards
+    } else if fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_some()) {
+        // A home with the default board only.
+        root.to_owned()
+    } else {
+        return Err(BoardError::Gone(root.display().to_string()));
+    };
+    FileIdentity::of(&holder).map(|identity| (identity.device, identity.inode))
 }
 
 /// All boards that Hermes lists: `default` first, whether or not it exists, then the others by name.
@@ -43,22 +54,40 @@ pub(super) fn list(root: &Path) -> Result<Vec<BoardEntry>, BoardError> {
     Ok(boards)
 }
 
-/// The boards that can be served: those with a database, each database once.
+/// The boards that can be served: those with a database, each database once, under a name of `kept` if it has one, else
+/// under one with a log beside it.
+///
+/// A link that appears beside a board in use must not take its place: the log beside a second name of a file is another
+/// log, and whoever writes through both destroys the board. A database that may not even be looked at is no other's.
 ///
 /// # Errors
 /// As [`list`].
-pub(super) fn serving(root: &Path) -> Result<Vec<BoardEntry>, BoardError> {
-    let mut seen = Vec::new();
+pub(super) fn serving(
+    root: &Path,
+    kept: &BTreeSet<BoardSlug>,
+) -> Result<Vec<BoardEntry>, BoardError> {
     let mut boards = list(root)?;
+    boards.sort_by_key(|board| {
+        let is_kept = kept.contains(&board.found.slug);
+        (!is_kept, !has_log(&board.database))
+    });
+    let mut seen = Vec::new();
     // By the file itself and not by its path: links of either kind lead to one file, which must be opened once.
     boards.retain(|board| match FileIdentity::of(&board.database) {
-        Ok(file) if !seen.contains(&file) => {
+        Ok(file) if seen.contains(&file) => false,
+        Ok(file) => {
             seen.push(file);
             true
         }
-        _ => false,
+        Err(BoardError::Gone(_)) => false,
+        Err(_) => true,
     });
     Ok(boards)
+}
+
+/// Whether anything stands in the log beside a database: that is the name under which it is in use.
+fn has_log(database: &Path) -> bool {
+    fs::metadata(database.with_extension("db-wal")).is_ok_and(|log| log.len() > 0)
 }
 
 /// Where a board's database is, or would be.
@@ -94,8 +123,9 @@ fn named_boards(boards_root: &Path) -> Result<Vec<String>, BoardError> {
     let mut slugs = Vec::new();
     for entry in entries {
         let path = entry.map_err(unreadable)?.path();
-        let has_board =
-            path.is_dir() && (path.join("kanban.db").exists() || path.join("board.json").exists());
+        // What may not be looked into may well be a board: whoever opens it is told why not.
+        let holds = |name| path.join(name).try_exists().unwrap_or(true);
+        let has_board = path.is_dir() && (holds("kanban.db") || holds("board.json"));
         let name = path.file_name().and_then(|name| name.to_str());
         if let Some(name) = name.filter(|name| has_board && *name != DEFAULT_BOARD) {
             slugs.push(name.to_owned());
@@ -232,10 +262,13 @@ mod tests {
         write(&boards.join("lab/kanban.db"), "");
         write(&boards.join("meta/board.json"), "{}");
         std::os::unix::fs::symlink(boards.join("lab"), boards.join("same")).unwrap();
-        assert_eq!(slugs(&serving(root).unwrap()), [("lab", false)]);
+        assert_eq!(
+            slugs(&serving(root, &BTreeSet::new()).unwrap()),
+            [("lab", false)]
+        );
         write(&root.join("kanban.db"), "");
         assert_eq!(
-            slugs(&serving(root).unwrap()),
+            slugs(&serving(root, &BTreeSet::new()).unwrap()),
             [("default", false), ("lab", false)]
         );
     }

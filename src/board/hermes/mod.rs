@@ -43,6 +43,7 @@ mod run;
 mod show;
 mod text;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -130,7 +131,7 @@ impl HermesBoards {
     /// # Errors
     /// As [`Self::list`].
     pub fn serving(&self) -> Result<Vec<BoardEntry>, BoardError> {
-        discovery::serving(&self.root)
+        discovery::serving(&self.root, &BTreeSet::new())
     }
 
     /// Opens a board. Each board must be opened once in a process, by the thread that uses it.
@@ -145,6 +146,21 @@ impl HermesBoards {
             profiles: self.root.join("profiles"),
             settings: self.settings.clone(),
         })
+    }
+
+    /// Opens a board that has to be written to. Reading alone is enough to show one, and never to serve it.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; [`BoardError::ReadOnly`] if this user may only read its file.
+    pub fn open_to_write(&self, slug: &BoardSlug) -> Result<HermesBoard, BoardError> {
+        let board = self.open(slug)?;
+        if board.file.is_read_only()? {
+            return Err(BoardError::ReadOnly(format!(
+                "{} is read-only for this user; check its owner, its permissions and how its disk is mounted",
+                discovery::database(&self.root, slug).display()
+            )));
+        }
+        Ok(board)
     }
 
     /// Makes an empty board and returns where its database is.
@@ -173,16 +189,15 @@ fn is_profile(profiles: &Path, lane: &str) -> bool {
 }
 
 impl BoardHost for HermesBoards {
-    fn list(&self) -> Result<Vec<Found>, BoardError> {
-        Ok(self
-            .serving()?
+    fn list(&self, kept: &BTreeSet<BoardSlug>) -> Result<Vec<Found>, BoardError> {
+        Ok(discovery::serving(&self.root, kept)?
             .into_iter()
             .map(|entry| entry.found)
             .collect())
     }
 
     fn open(&self, slug: &BoardSlug) -> Result<Box<dyn Board>, BoardError> {
-        Ok(Box::new(Self::open(self, slug)?))
+        Ok(Box::new(self.open_to_write(slug)?))
     }
 
     fn root_identity(&self) -> Option<(u64, u64)> {
@@ -196,6 +211,14 @@ pub struct HermesBoard {
     recent: RecentWork,
     profiles: PathBuf,
     settings: Settings,
+}
+
+impl HermesBoard {
+    /// Whether the tables of a board are there. Hermes makes the file first, and them at its first look.
+    #[must_use]
+    pub fn has_tables(&self) -> bool {
+        self.file.has_tables()
+    }
 }
 
 impl Board for HermesBoard {
