@@ -1,14 +1,20 @@
 //! Counts the requests that a server works on, over all its threads, and refuses the next one at once.
 //!
-//! A request counts from the end of its head to the end of its response's body, or until its connection breaks.
+//! A request counts from the end of its head to the end of its response's body, or until its connection breaks. It does
+//! not count while its body is still arriving, so that slow senders, who need no key, take no place from anybody: what they
+//! cost is bounded by the number of connections and by the time that a body may take. Nor does one that is refused.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use actix_web::ResponseError;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::RETRY_AFTER;
 use actix_web::middleware::Next;
+use actix_web::{HttpMessage, ResponseError};
 
 use super::connections::{Connection, Serving};
 use super::error::HttpError;
@@ -46,27 +52,71 @@ impl RequestLimit {
         self.0.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Counts one more; `None` where the limit is reached.
-    fn enter(&self) -> Option<Permit> {
+    /// Counts one more; false where the limit is reached.
+    fn enter(&self) -> bool {
+        let more = |count| (count < self.0.limit).then_some(count + 1);
         self.0
             .in_flight
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-                (count < self.0.limit).then_some(count + 1)
-            })
-            .ok()?;
-        Some(Permit(self.clone()))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    fn leave(&self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// One request in flight.
+/// The place of one request among those in flight, which it may leave and take again; gone with its last clone.
+#[derive(Clone, Debug)]
+pub(super) struct Place(Rc<PlaceOf>);
+
 #[derive(Debug)]
-pub(super) struct Permit(RequestLimit);
+struct PlaceOf {
+    limit: RequestLimit,
+    is_taken: Cell<bool>,
+}
 
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+impl Place {
+    fn of(limit: RequestLimit) -> Self {
+        Self(Rc::new(PlaceOf {
+            limit,
+            is_taken: Cell::new(false),
+        }))
+    }
+
+    /// Takes the place, unless it is taken already.
+    ///
+    /// # Errors
+    /// [`HttpError::Overloaded`] where the limit is reached.
+    pub(super) fn take(&self) -> Result<(), HttpError> {
+        if !self.0.is_taken.get() {
+            if !self.0.limit.enter() {
+                return Err(HttpError::Overloaded);
+            }
+            self.0.is_taken.set(true);
+        }
+        Ok(())
+    }
+
+    /// Leaves the place to others.
+    pub(super) fn leave(&self) {
+        if self.0.is_taken.replace(false) {
+            self.0.limit.leave();
+        }
     }
 }
+
+impl Drop for PlaceOf {
+    fn drop(&mut self) {
+        if self.is_taken.get() {
+            self.limit.leave();
+        }
+    }
+}
+
+/// How long the answer waits that tells a client to come again later. Whoever comes again at once, whatever it is told, is
+/// slowed by it, and costs the others little.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// The gate that every request passes first.
 pub(super) async fn admit<B: MessageBody + 'static>(
@@ -74,17 +124,21 @@ pub(super) async fn admit<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<ClosingBody>, actix_web::Error> {
-    let permit = limit.enter();
-    let is_admitted = permit.is_some();
+    let place = Place::of(limit);
+    let admitted = place.take();
+    request.extensions_mut().insert(place.clone());
     let held = Held {
         _unread: keep_unread(&mut request),
-        _permit: permit,
+        _place: place.clone(),
         _serving: request.conn_data::<Arc<Connection>>().map(Serving::on),
     };
-    let response = if is_admitted {
-        next.call(request).await?.map_into_boxed_body()
-    } else {
-        request.into_response(HttpError::Overloaded.error_response())
+    let response = match admitted {
+        Ok(()) => next.call(request).await?.map_into_boxed_body(),
+        Err(error) => request.into_response(error.error_response()),
     };
+    if response.headers().contains_key(RETRY_AFTER) {
+        place.leave();
+        tokio::time::sleep(REFUSAL_PAUSE).await;
+    }
     Ok(response.map_body(|_, body| ClosingBody::new(body, held)))
 }
