@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The variable that arms the coordinator's door.
@@ -175,6 +175,7 @@ pub struct Faults {
 #[derive(Debug, Default)]
 struct Shared {
     armed: AtomicBool,
+    stopped: AtomicU64,
     faults: Mutex<BTreeMap<Place, Fault>>,
 }
 
@@ -243,6 +244,12 @@ impl Faults {
         self.shared.armed.store(false, Ordering::Relaxed);
     }
 
+    /// How many have been stopped so far.
+    #[must_use]
+    pub fn stopped(&self) -> u64 {
+        self.shared.stopped.load(Ordering::Relaxed)
+    }
+
     /// Passes a point.
     ///
     /// # Panics
@@ -280,6 +287,9 @@ impl Faults {
             }
             fault
         };
+        if fault.is_some() {
+            self.shared.stopped.fetch_add(1, Ordering::Relaxed);
+        }
         match fault {
             None => {}
             Some(Fault::Kill) => kill_this_process(),
@@ -334,6 +344,7 @@ mod tests {
         let stopped = std::panic::catch_unwind(|| faults.pass(FaultPoint::RunClaimed));
         assert!(stopped.is_err());
         faults.pass(FaultPoint::RunClaimed);
+        assert_eq!(faults.stopped(), 1);
         assert_eq!(
             Faults::parse("nowhere=kill").unwrap_err(),
             UnknownFault("nowhere=kill".into())

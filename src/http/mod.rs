@@ -4,8 +4,8 @@
 //! both servers answer JSON on every path. What a request sets in motion takes place in the actors and does not depend on
 //! the client staying.
 //!
-//! Deliberately absent: TLS (a proxy's work; envelopes are signed), queues (beyond a limit a request is refused, a tenth of a
-//! second later, so that a flood of them costs little), and limits of a rate. Two answers are the HTTP library's own and carry no JSON: to a head that is not HTTP (400, 431)
+//! Deliberately absent: TLS (a proxy's work; envelopes are signed), queues (beyond a limit a request is refused, a little later,
+//! so that a flood of them costs little), and limits of a rate. Two answers are the HTTP library's own and carry no JSON: to a head that is not HTTP (400, 431)
 //! and to one that does not arrive in time (408).
 
 mod body;

@@ -186,7 +186,12 @@ impl Pass<'_> {
             }
         };
         let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        let is_unwatched = matches!(step, Step::Watch) && outcome.is_err();
         self.note_panic(&scope, outcome);
+        if is_unwatched {
+            // Whatever keeps a run from being watched, its claim is not extended, and its worker has to stop in time.
+            self.not_confirmed(record).await;
+        }
     }
 
     /// Keeps the ledger in step with whether a piece of work panicked.
