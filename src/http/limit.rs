@@ -45,8 +45,8 @@ struct Errors {
 
 impl Errors {
     /// Errors that may come at once, and the milliseconds for one more.
-    const AT_ONCE: u64 = 500;
-    const MILLIS_EACH: u64 = 10;
+    const AT_ONCE: u64 = 100;
+    const MILLIS_EACH: u64 = 5;
 
     fn new() -> Self {
         Self {
