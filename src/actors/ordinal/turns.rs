@@ -105,7 +105,8 @@ impl OrdinalActor {
         if pause.is_zero() || !self.parts.neighbours.are_about(self.parts.clock.elapsed()) {
             return self.take_turn(ctx);
         }
-        self.pause_for(self.parts.clock.wait_for(pause), ctx);
+        // Real time, whatever the pool's clock shows: it is the processors that are spared.
+        self.pause_for(tokio::time::sleep(pause), ctx);
     }
 
     /// Lets the other slots of this thread have their turns.
