@@ -50,7 +50,7 @@ fn a_task_that_kills_its_worker_is_fenced_by_its_offers_ends_on_the_board_and_fr
     let given_up = target.coordinator.process.hear("event=lease_failed");
     assert!(given_up.contains("cause=exhausted"), "{given_up}");
 
-    // Its slot has the next task at once, and so it had others beside it all along.
+    // Its slot is free at once.
     let next = target.home.task("sound", &[]);
     let _worker: Process = target.home.worker(0, &target.coordinator, WORK);
     target.home.wait_for_status(&next, "done");
