@@ -14,6 +14,7 @@ mod error;
 mod limit;
 mod operator;
 mod operator_auth;
+mod pace;
 mod server;
 mod servers;
 mod unread;

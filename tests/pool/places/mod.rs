@@ -4,22 +4,17 @@
 //! tasks are done, and its worker's heartbeats are answered as fast as those of another pool in which nothing is broken;
 //! nothing that was acknowledged is lost; and whatever was broken ends as it should once it is mended.
 
+mod scene;
+
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use hermes_pool::board::hermes::NewTask;
 use hermes_pool::domain::{BoardSlug, TaskId};
 use hermes_pool::faults::{Fault, FaultPoint, Work};
 
-use crate::support::{Job, PATIENCE, Running, Stage};
+use crate::support::Stage;
+use scene::Scene;
 
-const COMPLETED: &str = r#"{"outcome":"completed"}"#;
-const QUOTA: &str = r#"{"outcome":"rate_limited","reason":"quota","retry_after_seconds":30}"#;
-
-/// Slots whose workers take whatever comes.
-const BUSY: [u16; 2] = [0, 1];
-/// The slot whose worker holds a run of the sound board all along, and is timed.
-const WATCHED: u16 = 2;
 /// Tasks of the sound board that are done while the other is broken.
 const SOUND: usize = 3;
 /// Heartbeats that are timed beside what always breaks, so many that chance does not decide.
@@ -157,140 +152,6 @@ impl Place {
     }
 }
 
-/// A pool at work, and what its workers have in hand.
-struct Scene<'a> {
-    stage: &'a Stage,
-    pool: Running<'a>,
-    a: BoardSlug,
-    b: BoardSlug,
-    watched: Job,
-    held: BTreeMap<u16, Job>,
-    acknowledged: Vec<Job>,
-    /// Whether what takes a while may end.
-    is_enough: bool,
-    /// Time that passes between two turns.
-    step: f64,
-    beats: Vec<Duration>,
-    /// A pool with the same work, in which nothing is broken.
-    twin: Option<Box<Scene<'a>>>,
-}
-
-impl<'a> Scene<'a> {
-    async fn start(stage: &'a Stage, story: Story) -> Self {
-        let (a, b) = (stage.board("a"), stage.board("b"));
-        stage.task(&b, "watched");
-        let mut pool = stage.start().await;
-        let step = match story {
-            Story::Silent | Story::Locked => 20.0,
-            Story::Overtime | Story::Quota => 5.0,
-            _ => 1.0,
-        };
-        Self {
-            stage,
-            watched: pool.next_job(WATCHED).await,
-            pool,
-            a,
-            b,
-            held: BTreeMap::new(),
-            acknowledged: Vec::new(),
-            is_enough: false,
-            step,
-            beats: Vec::new(),
-            twin: None,
-        }
-    }
-
-    /// A turn of every worker, here and in the twin.
-    async fn turn(&mut self) {
-        self.turn_here().await;
-        if let Some(twin) = &mut self.twin {
-            twin.turn_here().await;
-        }
-    }
-
-    /// The heartbeat of the worker that is watched, if it is answered.
-    async fn beat(&mut self) {
-        let worker = self.pool.worker(WATCHED);
-        let began = Instant::now();
-        if let Ok(answer) = worker.try_heartbeat(&self.watched).await {
-            assert_eq!(answer.code(), "ok", "a lease that is sound goes on");
-            self.beats.push(began.elapsed());
-        }
-    }
-
-    async fn turn_here(&mut self) {
-        self.beat().await;
-        for ordinal in BUSY {
-            let worker = self.pool.worker(ordinal);
-            match self.held.remove(&ordinal) {
-                None => {
-                    if let Ok(Some(job)) = worker.try_poll().await {
-                        self.held.insert(ordinal, job);
-                    }
-                }
-                Some(job) => {
-                    if let Some(kept) = self.work(ordinal, job).await {
-                        self.held.insert(ordinal, kept);
-                    }
-                }
-            }
-        }
-        self.pool.a_moment(self.step).await;
-    }
-
-    /// What a worker does with its run; the run, if it still has it.
-    async fn work(&mut self, ordinal: u16, job: Job) -> Option<Job> {
-        let worker = self.pool.worker(ordinal);
-        let task = TaskId::parse(&job.binding.task_id).unwrap();
-        let is_first = job.binding.board != "a" || self.stage.runs(&self.a, &task).len() == 1;
-        let result = match job.payload.task.title.as_str() {
-            "silent" => {
-                // It comes again when its lease is over.
-                let mut left = 91.0;
-                while left > 0.0 {
-                    self.pool.a_moment(self.step).await;
-                    left -= self.step;
-                    self.beat().await;
-                }
-                return None;
-            }
-            title if (title == "held" && !self.is_enough) || (title == "overtime" && is_first) => {
-                let answer = worker.try_heartbeat(&job).await;
-                return match answer {
-                    Ok(answer) if answer.code() != "ok" => None,
-                    _ => Some(job),
-                };
-            }
-            "quota" if is_first => QUOTA,
-            _ => COMPLETED,
-        };
-        match worker.try_submit(&job, result).await {
-            Ok(answer) if answer.code() == "ok" => {
-                self.acknowledged.push(job);
-                None
-            }
-            // Its attempt was fenced, or its run taken, while a part was down.
-            Ok(_) => None,
-            Err(_) => Some(job),
-        }
-    }
-
-    /// Takes turns until something is so.
-    async fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
-        let patience = Instant::now() + 2 * PATIENCE;
-        while !is_so(self) {
-            let entries = || self.pool.pool.ledger().entries();
-            assert!(Instant::now() < patience, "{what}: {:#?}", entries());
-            self.turn().await;
-        }
-    }
-
-    fn done(&self, board: &BoardSlug, tasks: &[TaskId]) -> bool {
-        let done = |task| matches!(&*self.stage.status(board, task), "done" | "blocked");
-        tasks.iter().all(done)
-    }
-}
-
 /// The task of board `a` that makes it come to the place, and how it ends.
 fn tell(stage: &Stage, story: Story, a: &BoardSlug) -> (TaskId, &'static str) {
     let mut task = NewTask::default();
@@ -391,6 +252,8 @@ async fn break_and_mend(place: &Place) {
     }
     if place.fault == Fault::PanicAlways {
         judge_latency(place, &mut scene).await;
+        // Operators are answered, whatever is broken.
+        scene.pool.snapshot().await;
         let is_down = place.keeps_the_store_down();
         let as_expected = |scene: &mut Scene<'_>| scene.pool.pool.reasons().is_empty() != is_down;
         let what = format!("{name}: the pool is ready unless its store is down");
@@ -510,7 +373,7 @@ kinds! {
 
 #[test]
 fn every_kind_of_work_is_broken_once_and_always() {
-    let source = include_str!("places.rs");
+    let source = include_str!("mod.rs");
     for kind in Work::KINDS {
         for fault in ["PanicOnce", "PanicAlways"] {
             let line = format!("Work::{kind:?}, Fault::{fault};");
