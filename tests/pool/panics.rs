@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hermes_pool::actors::{Look, PoolEvent};
 use hermes_pool::clock::Clock;
-use hermes_pool::domain::{BoardSlug, Terminal};
+use hermes_pool::domain::{BoardSlug, CLAIM_TTL_SECONDS, Terminal};
 use hermes_pool::faults::{Fault, Work};
 
 use crate::support::{Job, PATIENCE, Running, Stage, Worker};
@@ -144,4 +144,28 @@ async fn a_task_that_breaks_its_claim_leaves_the_tasks_behind_it_their_turn() {
         "the same look serves the next one in line"
     );
     assert_eq!(stage.status(&board, &first), "ready");
+}
+
+#[actix::test]
+async fn a_run_that_cannot_be_watched_stops_its_worker_before_its_claim_ends() {
+    let stage = Stage::new(1);
+    let board = stage.board("a");
+    let task = stage.task(&board, "t");
+    let mut pool = stage.start().await;
+    let (worker, job) = pool.first_job(0).await;
+    pool.pass(&board).await;
+    let confirmed_at = stage.now();
+    stage
+        .faults
+        .arm_work(Work::Step, "a/watch", Fault::PanicAlways);
+    while worker.heartbeat(&job).await.code() == "ok" {
+        assert!(stage.now() - confirmed_at < CLAIM_TTL_SECONDS);
+        pool.advance(30.0);
+        pool.pass(&board).await;
+    }
+    assert_eq!(worker.heartbeat(&job).await.code(), "run_superseded");
+    assert!(stage.now() - confirmed_at < CLAIM_TTL_SECONDS);
+    stage.faults.disarm();
+    complete_one(&mut pool, 0, &board).await;
+    assert_eq!(stage.status(&board, &task), "done");
 }
