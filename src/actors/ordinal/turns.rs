@@ -35,21 +35,23 @@ pub(super) struct Turns {
     pub(super) in_store: usize,
     /// Messages in the order in which they came.
     waiting: VecDeque<Deliver>,
+    /// A message is being carried out.
+    is_serving: bool,
     /// The next turn is under way.
     pausing: bool,
 }
 
-/// When a modest slot last had a message; clones are the same.
+/// When a message of a modest slot was last carried out; clones are the same.
 #[derive(Clone, Debug, Default)]
 pub(in crate::actors) struct Neighbours(Arc<AtomicU64>);
 
 impl Neighbours {
-    /// A modest slot has a message, this long after the clock was made.
+    /// A modest slot's message was carried out, this long after the clock was made.
     fn heard(&self, at: Duration) {
         self.0.store(millis(at) + 1, Ordering::Relaxed);
     }
 
-    /// Whether a modest slot had a message lately.
+    /// Whether that was lately.
     fn are_about(&self, now: Duration) -> bool {
         match self.0.load(Ordering::Relaxed) {
             0 => false,
@@ -77,9 +79,6 @@ impl OrdinalActor {
             let _ = deliver.reply.send(Err(Unreached::Full.into()));
             return;
         }
-        if turns.waiting.len() <= FEW {
-            self.parts.neighbours.heard(self.parts.clock.elapsed());
-        }
         turns.waiting.push_back(deliver);
         self.take_turn(ctx);
     }
@@ -93,6 +92,7 @@ impl OrdinalActor {
             return;
         };
         self.receive(next, ctx);
+        self.turns.is_serving = self.turns.in_store > 0;
         // One that needed nothing of the store was refused for its payload.
         if self.turns.in_store < STORE_TURNS && !self.turns.waiting.is_empty() {
             self.pause_for(tokio::task::yield_now(), ctx);
@@ -101,6 +101,11 @@ impl OrdinalActor {
 
     /// Takes up the next message when one was carried out: at once, or after a pause.
     pub(super) fn next_turn(&mut self, ctx: &mut Context<Self>) {
+        // Judged at the end of a turn: at its beginning one that is about to send many cannot be told from one with few.
+        let was_serving = std::mem::take(&mut self.turns.is_serving);
+        if was_serving && self.turns.waiting.len() <= FEW {
+            self.parts.neighbours.heard(self.parts.clock.elapsed());
+        }
         let pause = pause_of(self.turns.waiting.len());
         if pause.is_zero() || !self.parts.neighbours.are_about(self.parts.clock.elapsed()) {
             return self.take_turn(ctx);
