@@ -28,7 +28,8 @@ enum Kind {
     Threads {
         /// Of the StoreActor alone, which blocks it.
         store: ArbiterHandle,
-        /// Of the slots.
+        /// Of the slots: the thread that started the pool. With one of their own, each message would wake one thread more
+        /// on its way there and back, which takes longer than all that a slot does with it.
         slots: ArbiterHandle,
         /// Of everything that decides what is claimed and settled.
         control: ArbiterHandle,
@@ -41,13 +42,13 @@ enum Kind {
 }
 
 impl Engine {
-    /// An engine of threads, which it starts.
+    /// An engine of threads: the present one, which needs a running actix system, and those that it starts.
     #[must_use]
     pub fn threads() -> Self {
         Self {
             kind: Kind::Threads {
                 store: Arbiter::new().handle(),
-                slots: Arbiter::new().handle(),
+                slots: Arbiter::current(),
                 control: Arbiter::new().handle(),
             },
         }
@@ -80,15 +81,14 @@ impl Engine {
         }
     }
 
+    /// Ends the threads that were started, and with them what lives there.
     pub(super) fn stop(&self) {
         match &self.kind {
-            Kind::Threads {
-                store,
-                slots,
-                control,
-            } => [control, slots, store].into_iter().for_each(|arbiter| {
-                arbiter.stop();
-            }),
+            Kind::Threads { store, control, .. } => {
+                [control, store].into_iter().for_each(|arbiter| {
+                    arbiter.stop();
+                });
+            }
             Kind::Hand { all, .. } => {
                 all.stop();
             }

@@ -138,6 +138,13 @@ impl Ordinals {
         }
     }
 
+    /// Ends every slot's actor for good.
+    pub(super) fn retire(&self) {
+        for (_, handle) in self.all() {
+            handle.link.retire();
+        }
+    }
+
     /// No more offers.
     pub fn drain(&self) {
         for (ordinal, handle) in self.all() {

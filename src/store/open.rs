@@ -26,6 +26,9 @@ const VERSION_OF_MORE_SLOTS: i64 = 2;
 const SLOTS_OF_THE_REFERENCE: u16 = 3;
 /// How long a lock of another process is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pages of the log (16 MiB) after which it is moved into the database. A heartbeat writes to the same few pages as those
+/// before it, so the longer the log, the less there is to move for each; and each move waits twice for the disk.
+const CHECKPOINT_PAGES: u32 = 4000;
 /// Room for every statement of the store.
 const CACHED_STATEMENTS: usize = 64;
 
@@ -126,6 +129,7 @@ fn prepare(connection: &mut Connection, slots: u16) -> Result<Fence, Fault> {
         return Err(FileProblem::NoLog(mode).into());
     }
     connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     let fence = migrate(connection, slots)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     Ok(fence)

@@ -25,7 +25,7 @@ const SEED_VARIABLE: &str = "HERMES_POOL_TEST_SEED";
 
 #[test]
 fn a_coordinator_killed_at_any_time_loses_nothing_and_does_nothing_twice() {
-    die_at_random(1);
+    die_at_random(20 / DEATHS);
 }
 
 #[test]

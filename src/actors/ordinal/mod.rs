@@ -24,7 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorFuture, ActorFutureExt, Context, Handler, Message, SpawnHandle, WrapFuture,
+    Actor, ActorContext, ActorFuture, ActorFutureExt, Context, Handler, Message, SpawnHandle,
+    WrapFuture,
 };
 use tokio::sync::oneshot;
 
@@ -35,7 +36,7 @@ use super::ordinals::Opened;
 use super::reply::{DeliveryError, Replier, Reply};
 use super::roster::{Presence, Roster};
 use super::store::StoreHandle;
-use super::supervise::{DownGuard, Link};
+use super::supervise::{DownGuard, Link, Stop};
 use crate::clock::SharedClock;
 use crate::domain::{LeasePolicy, Ordinal, Timestamp};
 use crate::faults::{Faults, Work};
@@ -242,5 +243,13 @@ impl Handler<Drain> for OrdinalActor {
 
     fn handle(&mut self, _: Drain, _: &mut Self::Context) {
         self.stop_waiting();
+    }
+}
+
+impl Handler<Stop> for OrdinalActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+        ctx.stop();
     }
 }

@@ -254,8 +254,9 @@ impl Pool {
         report
     }
 
-    /// Ends the pool's threads. What is durable stays; nothing is written on any board.
+    /// Ends the pool's actors and threads. What is durable stays; nothing is written on any board.
     pub fn stop(&self) {
+        self.shared.ordinals.retire();
         self.shared.engine.stop();
     }
 }

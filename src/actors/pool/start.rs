@@ -27,7 +27,8 @@ use crate::domain::Ordinal;
 use crate::store::STORE_FILE;
 
 impl Pool {
-    /// Starts a pool on the given paths, with the given time and boards. It needs a running actix system.
+    /// Starts a pool on the given paths, with the given time and boards. It needs a running actix system; the slots live on
+    /// the present thread, which must not block.
     ///
     /// # Errors
     /// [`PoolError`]
