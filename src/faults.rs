@@ -4,14 +4,15 @@
 //! whether what came before is found again. A door that nobody armed costs one relaxed load.
 //!
 //! Beside the points it has [`Work`]: what any actor, step, visit or store message begins with, by name, so that a test can
-//! break each of them alone.
+//! break each of them alone. [`Work::all`] lists them; in debug builds whatever begins without standing there is a bug, so
+//! that no test which goes through the list can miss what was added since.
 //!
 //! The coordinator arms it from `HERMES_POOL_TEST_FAULTS`, a list such as `run_claimed=kill,ending_written=panic`;
 //! tests that drive actors arm the door of their own pool. It can do nothing but stop what passes.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The variable that arms the coordinator's door.
@@ -74,6 +75,8 @@ impl fmt::Display for FaultPoint {
 pub enum Work {
     /// An actor takes up a message; the actor's name, such as `ordinal-0` or `reconciler-lab`.
     Message,
+    /// A task that keeps the pool up goes round once; its name, such as `upkeep-key`.
+    Round,
     /// A step of a pass; the board and the step, such as `lab/settle`.
     Step,
     /// A visit to a board; the board and what it is for, such as `lab/claim`.
@@ -82,6 +85,69 @@ pub enum Work {
     Operation,
     /// The store's actor begins a group; always `store`.
     Group,
+}
+
+impl Work {
+    /// Every kind.
+    pub const KINDS: &[Self] = &[
+        Self::Message,
+        Self::Round,
+        Self::Step,
+        Self::Visit,
+        Self::Operation,
+        Self::Group,
+    ];
+
+    /// All pieces of work of this kind, without the slot or the board that they belong to.
+    #[must_use]
+    pub fn all(self) -> &'static [&'static str] {
+        match self {
+            Self::Message => &["ordinal", "roster", "boards", "reconciler", "dispatcher"],
+            Self::Round => &["upkeep-store", "upkeep-key", "upkeep-boards"],
+            Self::Step => &["settle", "drain", "watch", "intents", "strangers"],
+            Self::Visit => &[
+                "look for work",
+                "make the claim",
+                "read the task",
+                "park",
+                "settle",
+                "watch",
+                "resolve the claim",
+                "give the claim back",
+                "look for unknown claims",
+            ],
+            Self::Operation => &[
+                "RecordIntent",
+                "IsIntended",
+                "DropIntent",
+                "AddAssignment",
+                "Offer",
+                "Heartbeat",
+                "SubmitResult",
+                "LiveOf",
+                "Expire",
+                "NoteConfirmed",
+                "NoteBoardHeartbeat",
+                "SetNotBefore",
+                "Unconfirmed",
+                "PastLimit",
+                "End",
+                "Probe",
+                "CollectEnded",
+                "CollectDeliveries",
+            ],
+            Self::Group => &["store"],
+        }
+    }
+
+    /// The name of one piece: of this slot or board, where there are several.
+    fn name(self, what: &str, of: &str) -> String {
+        match self {
+            _ if of.is_empty() => what.to_owned(),
+            Self::Step | Self::Visit => format!("{of}/{what}"),
+            Self::Message | Self::Round | Self::Operation | Self::Group => format!("{what}-{of}"),
+        }
+    }
 }
 
 /// What happens to whoever passes.
@@ -109,6 +175,7 @@ pub struct Faults {
 #[derive(Debug, Default)]
 struct Shared {
     armed: AtomicBool,
+    stopped: AtomicU64,
     faults: Mutex<BTreeMap<Place, Fault>>,
 }
 
@@ -177,6 +244,12 @@ impl Faults {
         self.shared.armed.store(false, Ordering::Relaxed);
     }
 
+    /// How many have been stopped so far.
+    #[must_use]
+    pub fn stopped(&self) -> u64 {
+        self.shared.stopped.load(Ordering::Relaxed)
+    }
+
     /// Passes a point.
     ///
     /// # Panics
@@ -188,14 +261,19 @@ impl Faults {
         }
     }
 
-    /// Begins a piece of work.
+    /// Begins a piece of work, `what` of [`Work::all`]; `of` is the slot or board that it belongs to, empty where there is
+    /// but one.
     ///
     /// # Panics
     /// Where a test armed it so.
     #[inline]
-    pub fn begin(&self, work: Work, name: impl FnOnce() -> String) {
+    pub fn begin(&self, work: Work, what: &str, of: impl fmt::Display) {
+        debug_assert!(
+            work.all().contains(&what),
+            "{what} is missing in Work::all, so no test breaks it"
+        );
         if self.shared.armed.load(Ordering::Relaxed) {
-            self.pass_armed(Place::Work(work, name()));
+            self.pass_armed(Place::Work(work, work.name(what, &of.to_string())));
         }
     }
 
@@ -209,6 +287,9 @@ impl Faults {
             }
             fault
         };
+        if fault.is_some() {
+            self.shared.stopped.fetch_add(1, Ordering::Relaxed);
+        }
         match fault {
             None => {}
             Some(Fault::Kill) => kill_this_process(),
@@ -240,13 +321,20 @@ mod tests {
     #[test]
     fn a_piece_of_work_is_stopped_by_its_name() {
         let faults = Faults::default();
-        faults.arm_work(Work::Visit, "lab/claim", Fault::PanicAlways);
-        faults.begin(Work::Visit, || "lab/settle".to_owned());
-        faults.begin(Work::Step, || "lab/claim".to_owned());
+        faults.arm_work(Work::Visit, "lab/settle", Fault::PanicAlways);
+        faults.begin(Work::Visit, "watch", "lab");
+        faults.begin(Work::Visit, "settle", "lab2");
+        faults.begin(Work::Step, "settle", "lab");
         for _ in 0..2 {
-            let begun = || faults.begin(Work::Visit, || "lab/claim".to_owned());
+            let begun = || faults.begin(Work::Visit, "settle", "lab");
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(begun)).is_err());
         }
+    }
+
+    #[test]
+    fn work_that_is_not_listed_is_noticed_whether_or_not_a_door_is_armed() {
+        let unlisted = || Faults::default().begin(Work::Visit, "wander about", "lab");
+        assert!(std::panic::catch_unwind(unlisted).is_err());
     }
 
     #[test]
@@ -256,6 +344,7 @@ mod tests {
         let stopped = std::panic::catch_unwind(|| faults.pass(FaultPoint::RunClaimed));
         assert!(stopped.is_err());
         faults.pass(FaultPoint::RunClaimed);
+        assert_eq!(faults.stopped(), 1);
         assert_eq!(
             Faults::parse("nowhere=kill").unwrap_err(),
             UnknownFault("nowhere=kill".into())

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::{Duration, Instant};
+
 use hermes_pool::protocol::{
     Binding, Integer, Json, Key, Kind, MAX_NESTING, Text, canonical_json, parse_json, parse_wire,
     payload_digest, sign_envelope, verify_envelope,
@@ -190,4 +192,77 @@ fn deeper_values_are_refused_at_either_door() {
     assert!(parse_json("[".repeat(60_000).as_bytes()).is_err());
     let deepest = parse_json(&nested(MAX_NESTING)).unwrap();
     assert!(canonical_json(&Json::Array(vec![deepest])).is_err());
+}
+
+/// What is found out at once costs less than the clock can tell.
+const NOTICEABLE: Duration = Duration::from_micros(5);
+
+/// Messages of about this many bytes that cost the most to judge, by what is in them.
+fn costly(bytes: usize) -> Vec<(&'static str, Vec<u8>)> {
+    let list = |item: &str| format!("[{}0]", item.repeat(bytes / item.len()));
+    let members = |name: fn(usize) -> String| {
+        let members: Vec<String> = (0..bytes / 12).map(name).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    let texts = [
+        ("one text", format!("\"{}\"", "x".repeat(bytes))),
+        (
+            "escapes",
+            format!("\"{}\"", r"\ud83d\ude00".repeat(bytes / 12)),
+        ),
+        (
+            "surrogates apart",
+            format!("\"{}\"", r"\ude00".repeat(bytes / 6)),
+        ),
+        ("one integer", "9".repeat(bytes)),
+        ("one fraction", format!("0.{}", "1".repeat(bytes))),
+        ("one exponent", format!("1e{}", "9".repeat(bytes))),
+        ("integers", list("99,")),
+        ("long integers", list(&format!("{},", "9".repeat(900)))),
+        ("floats", list("1.5e-300,")),
+        ("empty lists", list("[],")),
+        (
+            "members",
+            members(|n| format!("\"{:06}\":1", n * 7919 % 1_000_003)),
+        ),
+        ("the same member", members(|_| "\"member\":1".to_owned())),
+        ("lists without end", "[".repeat(bytes)),
+        ("blanks", format!("{}0", " ".repeat(bytes))),
+        (
+            "a text without end",
+            format!("\"{}", "\\\"".repeat(bytes / 2)),
+        ),
+    ];
+    texts.map(|(name, text)| (name, text.into_bytes())).into()
+}
+
+/// How long it takes to judge a message, whatever the verdict.
+fn time_of(bytes: &[u8]) -> Duration {
+    let began = Instant::now();
+    if let Ok(value) = parse_json(bytes) {
+        let _ = canonical_json(&value);
+        let message = Json::object([("payload", value)]);
+        assert!(verify_envelope(&key(), message, None, NOW, SLOTS).is_err());
+    }
+    began.elapsed()
+}
+
+/// Sixteen times the bytes cost about sixteen times the time; 256 times would be quadratic. The shortest times are compared,
+/// of as many tries as it takes on a busy machine.
+#[test]
+fn the_cost_of_a_message_grows_with_its_length_and_no_faster() {
+    let patience = Duration::from_secs(20);
+    let long = costly(60_000);
+    for ((name, short), (_, long)) in costly(3_750).iter().zip(&long) {
+        let began = Instant::now();
+        let (mut of_short, mut of_long) = (Duration::MAX, Duration::MAX);
+        while of_long / 64 > of_short.max(NOTICEABLE) || of_long == Duration::MAX {
+            assert!(
+                began.elapsed() < patience,
+                "{name}: {of_short:?}, then {of_long:?}"
+            );
+            of_short = of_short.min(time_of(short));
+            of_long = of_long.min(time_of(long));
+        }
+    }
 }

@@ -188,7 +188,7 @@ impl BoardParts {
         let answer = self
             .thread
             .visit(move |board| {
-                faults.begin(Work::Visit, || format!("{slug}/{what}"));
+                faults.begin(Work::Visit, what, &slug);
                 visit(board, clock.now().whole_seconds())
             })
             .await;

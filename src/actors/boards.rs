@@ -202,7 +202,7 @@ impl Boards {
             return;
         }
         let faults = &self.template.faults;
-        faults.begin(Work::Message, || "boards".to_owned());
+        faults.begin(Work::Message, "boards", "");
         self.listing = true;
         if let Some(timer) = self.timer.take() {
             ctx.cancel_future(timer);

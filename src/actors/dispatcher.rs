@@ -79,7 +79,7 @@ impl Dispatcher {
             return;
         }
         let faults = &self.parts.faults;
-        faults.begin(Work::Message, || format!("dispatcher-{}", self.parts.slug));
+        faults.begin(Work::Message, "dispatcher", &self.parts.slug);
         (self.looking, self.again) = (true, false);
         let parts = self.parts.clone();
         let askers = std::mem::take(&mut self.askers);

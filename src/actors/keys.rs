@@ -5,7 +5,7 @@
 //! another key makes the pool not ready, since its next start would fail or refuse every worker. Keys are never logged.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::domain::Ordinal;
 use crate::protocol::{Key, ProtocolError, derive_ordinal_key, read_key};
@@ -64,13 +64,50 @@ impl KeyRing {
         state.problem.clone()
     }
 
-    /// The key of one slot; `None` while there is no master key.
-    ///
-    /// # Errors
-    /// [`ProtocolError`] where the master key has no permissible length or the slot is none of this pool.
-    pub fn of(&self, ordinal: Ordinal) -> Option<Result<Key, ProtocolError>> {
+    /// The key of one slot, derived when it is first asked for.
+    #[must_use]
+    pub fn of(&self, ordinal: Ordinal) -> SlotKey {
+        SlotKey {
+            ring: self.clone(),
+            ordinal,
+            derived: Arc::default(),
+        }
+    }
+
+    fn derive(&self, ordinal: Ordinal) -> Option<Result<Key, ProtocolError>> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let master = state.master.as_ref()?;
         Some(derive_ordinal_key(master, ordinal.0, self.slots))
+    }
+}
+
+/// The key of one slot; clones share it.
+#[derive(Clone)]
+pub struct SlotKey {
+    ring: KeyRing,
+    ordinal: Ordinal,
+    derived: Arc<OnceLock<Key>>,
+}
+
+impl SlotKey {
+    /// The key; `None` while there is no master key.
+    ///
+    /// # Errors
+    /// [`ProtocolError`] where the master key has no permissible length or the slot is none of this pool.
+    pub fn get(&self) -> Option<Result<Key, ProtocolError>> {
+        if let Some(key) = self.derived.get() {
+            return Some(Ok(key.clone()));
+        }
+        let derived = self.ring.derive(self.ordinal)?;
+        Some(derived.inspect(|key| {
+            // Whoever was first derived the same one.
+            let _ = self.derived.set(key.clone());
+        }))
+    }
+
+    /// Slots of the pool.
+    #[must_use]
+    pub fn slots(&self) -> u16 {
+        self.ring.slots
     }
 }

@@ -261,6 +261,7 @@ fn kind_of(name: &str) -> &'static str {
         "reconciler",
         "dispatcher",
         "boards",
+        "upkeep",
     ]
     .into_iter()
     .find(|kind| name.starts_with(kind))

@@ -5,23 +5,45 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::oneshot;
 
-use super::ordinal::{Deliver, Drain, OrdinalActor, Refresh};
+use super::keys::SlotKey;
+use super::ordinal::{Deliver, Drain, OrdinalActor, Refresh, Share};
 use super::reply::{DeliveryError, Reply};
 use super::roster::Presence;
 use super::supervise::{Link, Unreached};
+use crate::clock::SharedClock;
 use crate::domain::Ordinal;
-use crate::protocol::{Json, Kind};
+use crate::protocol::{Envelope, Json, Key, Kind, verify_envelope};
 
-/// One slot's actor, as others reach it.
+/// One slot's actor, as others reach it, and the slot's key.
 #[derive(Clone)]
 pub struct OrdinalHandle {
     link: Link<OrdinalActor>,
     presence: Arc<Presence>,
+    key: SlotKey,
+    clock: SharedClock,
+    share: Share,
+}
+
+/// An authentic message, and the key that its answer is signed with.
+pub struct Opened {
+    pub(super) key: Key,
+    pub(super) envelope: Envelope,
 }
 
 impl OrdinalHandle {
-    pub(super) fn new(link: Link<OrdinalActor>, presence: Arc<Presence>) -> Self {
-        Self { link, presence }
+    pub(super) fn new(
+        link: Link<OrdinalActor>,
+        presence: Arc<Presence>,
+        key: SlotKey,
+        clock: SharedClock,
+    ) -> Self {
+        Self {
+            link,
+            presence,
+            key,
+            clock,
+            share: Share::default(),
+        }
     }
 
     /// The link to the actor itself.
@@ -36,21 +58,28 @@ impl OrdinalHandle {
         &self.presence
     }
 
-    /// Hands over a parsed message of the slot's worker that came through the door of `kind`, and waits for the answer.
-    /// What the message asks for takes place whether or not anybody waits.
+    /// Verifies a parsed message that came through the door of `kind`, hands it over to the slot's actor, and waits for the
+    /// answer. What the message asks for takes place whether or not anybody waits.
+    ///
+    /// Forged messages cost the actor nothing: they are found out on the caller's thread.
     ///
     /// # Errors
     /// [`DeliveryError`] where there is no signed answer.
     pub async fn deliver(&self, message: Json, kind: Kind) -> Result<Reply, DeliveryError> {
+        let opened = self.open(message, kind)?;
+        let _taken = self.share.take()?;
         let (reply, answer) = oneshot::channel();
-        self.link.tell(Deliver {
-            message,
-            kind,
-            reply,
-        })?;
+        self.link.tell(Deliver { opened, reply })?;
         answer
             .await
             .map_err(|_| DeliveryError::Unreached(Unreached::Down))?
+    }
+
+    fn open(&self, message: Json, kind: Kind) -> Result<Opened, DeliveryError> {
+        let key = self.key.get().ok_or(DeliveryError::NotReady)??;
+        let now = self.clock.now().whole_seconds();
+        let envelope = verify_envelope(&key, message, Some(kind), now, self.key.slots())?;
+        Ok(Opened { key, envelope })
     }
 
     /// The slot's row may have changed. If the actor is down, it reads the row when it is built anew.

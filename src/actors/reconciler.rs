@@ -85,7 +85,7 @@ impl Reconciler {
             return;
         }
         let faults = &self.parts.faults;
-        faults.begin(Work::Message, || format!("reconciler-{}", self.parts.slug));
+        faults.begin(Work::Message, "reconciler", &self.parts.slug);
         if let Some(timer) = self.timer.take() {
             ctx.cancel_future(timer);
         }

@@ -239,7 +239,7 @@ impl Roster {
     }
 
     fn pass_door(&self) {
-        self.faults.begin(Work::Message, || "roster".to_owned());
+        self.faults.begin(Work::Message, "roster", "");
     }
 
     fn grant(&mut self, ordinal: Ordinal) -> Option<Grant> {

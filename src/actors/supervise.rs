@@ -1,4 +1,5 @@
-//! Supervision: a parent that builds an actor anew whenever it went down, for whatever reason.
+//! Supervision: a parent that builds an actor anew whenever it went down, for whatever reason, and begins a task that is
+//! no actor again when it panicked.
 //!
 //! actix' own `Supervisor` restarts an actor that stops, with its old value, and never one that panicked. Here every actor
 //! carries a [`DownGuard`]; its drop, which unwinding runs too, tells the keeper, and the keeper builds a fresh actor
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Message};
+use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
 
 use super::events::{Events, PoolEvent};
@@ -194,19 +196,45 @@ impl Keeper {
                 if kept.is_retired() {
                     break;
                 }
-                kept.inner.restarts.fetch_add(1, Ordering::Relaxed);
+                let restarts = &kept.inner.restarts;
                 keeper
-                    .events
-                    .emit(PoolEvent::Restarted(kept.name().to_owned()));
-                let lived = keeper.clock.elapsed().saturating_sub(began);
-                keeper
-                    .clock
-                    .wait_for(backoff.next(lived, fastrand::f64()))
+                    .pause(kept.name(), restarts, began, &mut backoff)
                     .await;
             }
         };
         self.arbiter.spawn(task);
         link
+    }
+
+    /// Keeps a task going until it ends by itself: one that panics is begun again, and counted in `restarts`.
+    pub(super) fn keep_going<T>(
+        &self,
+        name: &'static str,
+        restarts: Arc<AtomicU64>,
+        mut begin: impl FnMut() -> T + Send + 'static,
+    ) where
+        T: Future<Output = ()> + Send + 'static,
+    {
+        let keeper = self.clone();
+        self.arbiter.spawn(async move {
+            let mut backoff = Backoff::default();
+            loop {
+                let began = keeper.clock.elapsed();
+                if AssertUnwindSafe(begin()).catch_unwind().await.is_ok() {
+                    return;
+                }
+                keeper.pause(name, &restarts, began, &mut backoff).await;
+            }
+        });
+    }
+
+    /// Counts and tells a restart, and waits until it is due.
+    async fn pause(&self, name: &str, count: &AtomicU64, began: Duration, backoff: &mut Backoff) {
+        count.fetch_add(1, Ordering::Relaxed);
+        self.events.emit(PoolEvent::Restarted(name.to_owned()));
+        let lived = self.clock.elapsed().saturating_sub(began);
+        let pause = backoff.next(lived, fastrand::f64());
+        self.clock.wait_for(pause).await;
     }
 
     /// Builds the actor, and returns once it is down.

@@ -1,22 +1,24 @@
-//! Reads a request body, bounded in size and in time.
+//! Reads a request body, bounded in size and in time. Meanwhile the request takes no place among those in flight.
 
 use std::time::Duration;
 
-use actix_web::HttpRequest;
 use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::web::{Bytes, BytesMut, Payload};
+use actix_web::{HttpMessage, HttpRequest};
 use futures_util::StreamExt;
 
 use crate::protocol::MAX_WIRE_BYTES;
 
 use super::error::HttpError;
+use super::limit::Place;
 
-/// Reads the whole body, which must arrive within `patience` from now.
+/// Reads the whole body, which must arrive within `patience` from now. Only then does the request take its place.
 ///
 /// A body is refused as soon as its length is known to be too long, whether it is announced or arrives in chunks.
 ///
 /// # Errors
-/// [`HttpError::EmptyBody`], [`HttpError::OversizedBody`], [`HttpError::IncompleteBody`] or [`HttpError::Timeout`].
+/// [`HttpError::EmptyBody`], [`HttpError::OversizedBody`], [`HttpError::IncompleteBody`] or [`HttpError::Timeout`];
+/// [`HttpError::Overloaded`] where all places are taken by then.
 pub async fn read_body(
     request: &HttpRequest,
     payload: Payload,
@@ -26,9 +28,16 @@ pub async fn read_body(
     if announced.is_some_and(|length| length > MAX_WIRE_BYTES) {
         return Err(HttpError::OversizedBody);
     }
+    let place = request.extensions().get::<Place>().cloned();
+    if let Some(place) = &place {
+        place.leave();
+    }
     let body = tokio::time::timeout(patience, collect(payload, announced.unwrap_or_default()))
         .await
         .map_err(|_| HttpError::Timeout)??;
+    if let Some(place) = &place {
+        place.take()?;
+    }
     if body.is_empty() {
         return Err(HttpError::EmptyBody);
     }

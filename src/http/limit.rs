@@ -1,17 +1,22 @@
-//! Counts the requests that a server works on, over all its threads, and refuses the next one at once.
+//! Counts the requests that a server works on, over all its threads, and refuses the next one.
 //!
-//! A request counts from the end of its head to the end of its response's body, or until its connection breaks.
+//! A request counts from the end of its head to the end of its response's body, or until its connection breaks. It does
+//! not count while its body is still arriving, so that slow senders, who need no key, take no place from anybody: what they
+//! cost is bounded by the number of connections and by the time that a body may take. Nor does one that is refused.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use actix_web::ResponseError;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
+use actix_web::{HttpMessage, ResponseError};
 
 use super::connections::{Connection, Serving};
 use super::error::HttpError;
+use super::pace::Pace;
 use super::unread::{ClosingBody, Held, keep_unread};
 
 /// How many requests may be in flight, and how many are.
@@ -22,6 +27,7 @@ pub struct RequestLimit(Arc<Count>);
 struct Count {
     limit: usize,
     in_flight: AtomicUsize,
+    pace: Pace,
 }
 
 impl RequestLimit {
@@ -31,6 +37,7 @@ impl RequestLimit {
         Self(Arc::new(Count {
             limit,
             in_flight: AtomicUsize::new(0),
+            pace: Pace::new(),
         }))
     }
 
@@ -46,25 +53,65 @@ impl RequestLimit {
         self.0.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Counts one more; `None` where the limit is reached.
-    fn enter(&self) -> Option<Permit> {
+    /// Counts one more; false where the limit is reached.
+    fn enter(&self) -> bool {
+        let more = |count| (count < self.0.limit).then_some(count + 1);
         self.0
             .in_flight
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-                (count < self.0.limit).then_some(count + 1)
-            })
-            .ok()?;
-        Some(Permit(self.clone()))
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    fn leave(&self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// One request in flight.
-#[derive(Debug)]
-pub(super) struct Permit(RequestLimit);
+/// The place of one request among those in flight, which it may leave and take again; gone with its last clone.
+#[derive(Clone, Debug)]
+pub(super) struct Place(Rc<PlaceOf>);
 
-impl Drop for Permit {
+#[derive(Debug)]
+struct PlaceOf {
+    limit: RequestLimit,
+    is_taken: Cell<bool>,
+}
+
+impl Place {
+    fn of(limit: RequestLimit) -> Self {
+        Self(Rc::new(PlaceOf {
+            limit,
+            is_taken: Cell::new(false),
+        }))
+    }
+
+    /// Takes the place, unless it is taken already.
+    ///
+    /// # Errors
+    /// [`HttpError::Overloaded`] where the limit is reached.
+    pub(super) fn take(&self) -> Result<(), HttpError> {
+        if !self.0.is_taken.get() {
+            if !self.0.limit.enter() {
+                return Err(HttpError::Overloaded);
+            }
+            self.0.is_taken.set(true);
+        }
+        Ok(())
+    }
+
+    /// Leaves the place to others.
+    pub(super) fn leave(&self) {
+        if self.0.is_taken.replace(false) {
+            self.0.limit.leave();
+        }
+    }
+}
+
+impl Drop for PlaceOf {
     fn drop(&mut self) {
-        self.0.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if self.is_taken.get() {
+            self.limit.leave();
+        }
     }
 }
 
@@ -74,17 +121,21 @@ pub(super) async fn admit<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<ClosingBody>, actix_web::Error> {
-    let permit = limit.enter();
-    let is_admitted = permit.is_some();
+    let place = Place::of(limit.clone());
+    let admitted = place.take();
+    request.extensions_mut().insert(place.clone());
     let held = Held {
         _unread: keep_unread(&mut request),
-        _permit: permit,
+        _place: place.clone(),
         _serving: request.conn_data::<Arc<Connection>>().map(Serving::on),
     };
-    let response = if is_admitted {
-        next.call(request).await?.map_into_boxed_body()
-    } else {
-        request.into_response(HttpError::Overloaded.error_response())
+    let response = match admitted {
+        Ok(()) => next.call(request).await?.map_into_boxed_body(),
+        Err(error) => request.into_response(error.error_response()),
     };
+    if let Some(pause) = limit.0.pace.pause_before(response.response()) {
+        place.leave();
+        tokio::time::sleep(pause).await;
+    }
     Ok(response.map_body(|_, body| ClosingBody::new(body, held)))
 }

@@ -4,8 +4,8 @@
 //! both servers answer JSON on every path. What a request sets in motion takes place in the actors and does not depend on
 //! the client staying.
 //!
-//! Deliberately absent: TLS (a proxy's work; envelopes are signed), queues (beyond a limit a request is refused at once),
-//! and limits of a rate. Two answers are the HTTP library's own and carry no JSON: to a head that is not HTTP (400, 431)
+//! Deliberately absent: TLS (a proxy's work; envelopes are signed), queues (beyond a limit a request is refused, a little later,
+//! so that a flood of them costs little), and limits of a rate. Two answers are the HTTP library's own and carry no JSON: to a head that is not HTTP (400, 431)
 //! and to one that does not arrive in time (408).
 
 mod body;
@@ -14,9 +14,9 @@ mod error;
 mod limit;
 mod operator;
 mod operator_auth;
+mod pace;
 mod server;
 mod servers;
-mod shares;
 mod unread;
 mod worker;
 
@@ -27,5 +27,4 @@ pub use operator::operator_routes;
 pub use operator_auth::{OperatorAuth, TokenError, bearer_token, require_token};
 pub use server::{BindError, ServerOptions, bind_both, start};
 pub use servers::{Servers, ServersOptions};
-pub use shares::{OrdinalShares, REQUESTS_PER_ORDINAL, Share};
 pub use worker::{WorkerDoor, worker_routes};

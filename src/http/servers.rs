@@ -10,7 +10,6 @@ use super::limit::RequestLimit;
 use super::operator::operator_routes;
 use super::operator_auth::OperatorAuth;
 use super::server::{ServerOptions, start};
-use super::shares::OrdinalShares;
 use super::worker::{WorkerDoor, worker_routes};
 use crate::actors::Pool;
 
@@ -54,7 +53,6 @@ impl Servers {
         let (worker_address, operator_address) = (worker.local_addr()?, operator.local_addr()?);
         let door = WorkerDoor {
             pool: pool.clone(),
-            shares: OrdinalShares::new(pool.settings().slots),
             client_timeout: options.client_timeout,
         };
         let server_options = |threads, requests| ServerOptions {

@@ -17,7 +17,7 @@ use actix_web::web::Bytes;
 use futures_util::Stream;
 
 use super::connections::Serving;
-use super::limit::Permit;
+use super::limit::Place;
 
 /// The body of a request, shared by its handler and the response.
 #[derive(Clone)]
@@ -50,8 +50,8 @@ pub(super) struct ClosingBody {
 pub(super) struct Held {
     /// Its body.
     pub(super) _unread: Unread,
-    /// Its place among the requests in flight; a refused one has none.
-    pub(super) _permit: Option<Permit>,
+    /// Its place among the requests in flight.
+    pub(super) _place: Place,
     /// Its connection, if that is watched.
     pub(super) _serving: Option<Serving>,
 }

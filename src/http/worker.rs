@@ -1,7 +1,7 @@
 //! The endpoints of the workers: `POST /v2/poll`, `/v2/heartbeat`, `/v2/result`.
 //!
-//! The way of one request: body within its limits → JSON → the ordinal, which selects the key → that slot's actor, which
-//! verifies, asks the store and signs → the answer, after the commit.
+//! The way of one request: body within its limits → JSON → the ordinal, which selects the key → verification → that slot's
+//! actor, which asks the store and signs → the answer, after the commit.
 //!
 //! What a message asks for takes place in the actors; a client that goes away cancels nothing but its own answer.
 
@@ -14,7 +14,6 @@ use actix_web::{HttpRequest, HttpResponse};
 
 use super::body::read_body;
 use super::error::{HttpError, only};
-use super::shares::OrdinalShares;
 use crate::actors::supervise::Unreached;
 use crate::actors::{DeliveryError, Pool, Reply, ReplyStatus};
 use crate::domain::Ordinal;
@@ -26,8 +25,6 @@ use crate::store::StoreError;
 pub struct WorkerDoor {
     /// The pool.
     pub pool: Pool,
-    /// Requests in flight for each slot.
-    pub shares: OrdinalShares,
     /// Time for a whole request to arrive.
     pub client_timeout: Duration,
 }
@@ -65,7 +62,6 @@ impl WorkerDoor {
         let slots = self.pool.settings().slots;
         let ordinal =
             Ordinal(envelope_ordinal(&message, slots).map_err(|error| self.refused(error))?);
-        let _share = self.shares.enter(ordinal)?;
         // Every slot below `slots` has an actor.
         let slot = self.pool.ordinal(ordinal).ok_or(HttpError::Unavailable)?;
         match slot.deliver(message, kind).await {

@@ -13,7 +13,6 @@ use std::sync::mpsc;
 
 use rusqlite::Connection;
 
-use super::operations::Probe;
 use super::{FileProblem, Operation, Store, StoreError, Tx};
 use crate::domain::Timestamp;
 
@@ -137,19 +136,11 @@ impl Store {
             .unwrap_or_else(|_| group.and(Err(StoreError::Unknown)))
     }
 
-    /// Learns whether a store that failed takes writes again: with a write that changes nothing, and where the file was
-    /// `damaged`, with a look at all of it.
+    /// Learns whether a file that was found damaged is whole again.
     ///
     /// # Errors
-    /// [`StoreError`] where it does not.
-    pub fn probe(&mut self, damaged: bool, now: Timestamp) -> Result<(), StoreError> {
-        if damaged {
-            self.look_at_all_pages()?;
-        }
-        self.run(Probe, now)
-    }
-
-    fn look_at_all_pages(&self) -> Result<(), StoreError> {
+    /// [`StoreError`] where it is not.
+    pub fn look_at_all_pages(&self) -> Result<(), StoreError> {
         let failed = |error| self.fail(&error);
         // Pages that were read from the damaged file are not those that stand there once it is mended.
         self.connection

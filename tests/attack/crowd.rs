@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::peer::Target;
+use crate::peer::{Peer, Target};
 use crate::process::until;
 use crate::wire::Wire;
 
@@ -10,9 +10,9 @@ use crate::wire::Wire;
 const IDLE: usize = 1000;
 /// Connections that stall in the head of a request, and as many that stall in its body.
 const STALLED: usize = 60;
-/// Places that the second pool has, and requests of which most of the body never comes: more than that.
+/// Places that a small pool has, and requests of which most of the body never comes: more than that.
 const PLACES: &str = "40";
-const HOGS: usize = 60;
+const SLOW: usize = 60;
 /// How soon somebody who comes anew has to be served, or told that he has to wait.
 const AT_ONCE: Duration = Duration::from_secs(1);
 const NEWCOMERS: usize = 40;
@@ -72,36 +72,53 @@ fn a_thousand_idle_and_many_stalled_connections_keep_nobody_from_being_served() 
 }
 
 #[test]
-fn where_all_places_are_taken_others_are_told_at_once_and_served_when_the_time_of_the_slow_is_over()
-{
+fn senders_that_never_come_to_an_end_take_no_place_from_anybody_and_are_sent_away() {
     let _alone = crate::alone();
     let target = Target::start(&[
         ("HERMES_POOL_HTTP_CLIENT_TIMEOUT_SECONDS", "10"),
         ("HERMES_POOL_HTTP_MAX_REQUESTS", PLACES),
     ]);
     let before = target.resident_kib();
-    let mut hogs = connections(&target, HOGS, HALF_BODY);
-    until("all places are taken", || {
-        (newcomer(&target) == 503).then_some(())
+    let mut slow = connections(&target, SLOW, HALF_BODY);
+    for _ in 0..NEWCOMERS / 4 {
+        assert_eq!(newcomer(&target), 200);
+        assert_eq!(target.coordinator.get("/healthz").0, 200);
+    }
+    for one in &mut slow {
+        assert_eq!(one.answer().unwrap().status, 408);
+        assert!(one.is_closed());
+    }
+    let after = target.resident_kib();
+    assert!(after < before + SLOW as u64 * CONNECTION_LIMIT_KIB);
+}
+
+#[test]
+fn where_all_places_are_taken_others_are_told_at_once_and_served_when_there_is_one() {
+    let _alone = crate::alone();
+    let target = Target::start(&[
+        ("HERMES_POOL_POOL_SLOTS", PLACES),
+        ("HERMES_POOL_HTTP_MAX_REQUESTS", PLACES),
+    ]);
+    let places: u16 = PLACES.parse().unwrap();
+    // One long poll of every ordinal: there is no work, so all of them wait.
+    let mut waiting: Vec<Peer> = (0..places).map(|ordinal| target.peer(ordinal)).collect();
+    for peer in &mut waiting {
+        let poll = peer.request("poll", None, r#"{"wait_seconds":30}"#);
+        peer.wire.send(&poll);
+    }
+    until("all of them wait", || {
+        let (_, pool) = target.coordinator.get("/api/v1/pool");
+        let slots = pool["slots"].as_array().unwrap();
+        let mut states = slots.iter().map(|slot| slot["state"].as_str());
+        states.all(|state| state == Some("waiting")).then_some(())
     });
     for _ in 0..NEWCOMERS / 4 {
-        newcomer(&target);
+        assert_eq!(newcomer(&target), 503);
         // Operators have a server of their own.
         assert_eq!(target.coordinator.get("/healthz").0, 200);
     }
-    until("the slow are sent away", || {
+    drop(waiting);
+    until("there is a place again", || {
         (newcomer(&target) == 200).then_some(())
     });
-    let mut timed_out = 0;
-    for hog in &mut hogs {
-        match hog.answer().unwrap().status {
-            408 => timed_out += 1,
-            503 => {}
-            other => panic!("{other}"),
-        }
-        assert!(hog.is_closed());
-    }
-    assert!(timed_out > HOGS / 2, "{timed_out}");
-    let after = target.resident_kib();
-    assert!(after < before + HOGS as u64 * CONNECTION_LIMIT_KIB);
 }

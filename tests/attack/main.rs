@@ -11,6 +11,7 @@
 )]
 
 mod crowd;
+mod deadly;
 mod endpoints;
 mod flood;
 #[path = "../http/message.rs"]

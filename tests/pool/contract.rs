@@ -3,7 +3,7 @@
 //! | the reference's test | kept by |
 //! |---|---|
 //! | one poisoned board and task never abort the work behind them | [`a_poisoned_board_and_task_never_stop_the_work_behind_them`] |
-//! | adoption conflict leaves the ordinal free and kanban untouched | [`an_adoption_that_fails_leaves_the_slot_free_and_the_board_as_it_is`] |
+//! | adoption conflict leaves the ordinal free and kanban untouched | [`an_adoption_that_fails_leaves_the_slot_free_and_the_board_as_it_is`], `ownership::a_run_whose_number_a_restored_board_gave_out_before_is_given_back_and_its_task_claimed_anew` |
 //! | dispatch defers storage and identity faults without blocking the run | [`a_store_fault_at_dispatch_blocks_nothing_and_the_run_is_adopted_later`] |
 //! | dispatch still parks the exact run on a real capability failure | `dispatch::a_task_that_cannot_be_offered_is_parked_as_capability` |
 //! | a failing park write is absorbed rather than wedging the pass | [`a_park_that_fails_is_put_off_and_the_next_task_is_served`] |
@@ -13,15 +13,16 @@
 //! | the poison row survives restart on the same volume and then resolves | [`a_given_up_run_survives_a_restart_and_is_then_resolved`] |
 //! | a store write fault while recording leaves the row retryable | [`a_store_fault_while_the_end_is_recorded_leaves_the_row_to_the_next_pass`] |
 //! | finalize reports whether the exact row changed | `tests/store/ending.rs`, `tests/conformance/store.rs` |
-//! | deferral reporting is deduplicated and bounded | the tests of `src/actors/ledger.rs` |
+//! | deferral reporting is deduplicated and bounded | [`what_is_put_off_is_logged_once_for_each_change`]; bounded: the tests of `src/actors/ledger.rs` |
 //! | protocol exposes only the store on its compatibility surface | none: it is about attributes of a Python module |
 //! | adoption stops as soon as the last ordinal is taken | [`adoption_stops_at_the_last_slot_and_gives_the_rest_back`] |
 //! | an unreadable board registry defers instead of escaping | [`boards_that_cannot_be_listed_are_put_off_and_the_known_ones_go_on`] |
-//! | an unreadable claim path defers instead of escaping | `panics::a_step_or_visit_that_always_panics_puts_off_its_own_rows_and_nothing_else` |
+//! | an unreadable claim path defers instead of escaping | `places::a_visit_that_always_breaks_puts_off_what_it_was_for_and_nothing_else` |
 //! | an owned workspace without a canonical run is skipped silently | [`a_task_that_runs_without_a_run_is_left_alone`] |
 //! | a result cannot be accepted onto an already terminal row | `leases::a_silent_worker_is_fenced_at_its_deadline_and_parked_after_the_last_attempt` |
 //! | a non-string message kind is rejected before any lookup | the vectors of `tests/conformance/verify.rs`, `tests/http/hostile_fields.rs` |
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use hermes_pool::actors::{ListBoards, PoolEvent};
@@ -101,15 +102,20 @@ async fn an_adoption_that_fails_leaves_the_slot_free_and_the_board_as_it_is() {
     let task = stage.task(&board, "t");
     let mut pool = stage.start().await;
     leave_claims_behind(&stage, &mut pool, 1).await;
+    let stopped = stage.faults.stopped();
     stage
         .faults
-        .arm_work(Work::Operation, "AddAssignment", Fault::PanicOnce);
+        .arm_work(Work::Operation, "AddAssignment", Fault::PanicAlways);
     let before = stage.event_kinds(&board, &task);
-    let report = pool.pass(&board).await;
-    if report.deferred > 0 {
-        assert!(has(&pool, "a/", "resolve the claim"));
+    // The pass that meets the fault may be one of the pool's own.
+    let patience = Instant::now() + PATIENCE;
+    while stage.faults.stopped() < stopped + 1 {
+        assert!(Instant::now() < patience);
+        pool.pass(&board).await;
     }
+    assert_eq!(pool.snapshot().await.counts, Default::default());
     assert_eq!(stage.event_kinds(&board, &task), before);
+    stage.faults.disarm();
     // Nothing holds the slot: what comes next gets it, be it this run or another board's.
     stage.task(&other, "next");
     let mut heard = pool.pool.listen();
@@ -400,4 +406,72 @@ async fn a_task_that_runs_without_a_run_is_left_alone() {
     assert_eq!(stage.events(&board, &owned), before);
     assert!(pool.pool.ledger().is_empty());
     assert_eq!(pool.snapshot().await.counts, Default::default());
+}
+
+/// What the pool's log says of one board.
+struct LinesOf(&'static str, Mutex<Vec<String>>);
+
+impl log::Log for LinesOf {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let line = record.args().to_string();
+        if line.contains(self.0) {
+            self.1.lock().unwrap().push(line);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+impl LinesOf {
+    fn beginning_with(&self, begin: &str) -> Vec<String> {
+        let mut lines = self.1.lock().unwrap().clone();
+        lines.retain(|line| line.starts_with(begin));
+        lines
+    }
+}
+
+#[actix::test]
+async fn what_is_put_off_is_logged_once_for_each_change() {
+    static LINES: LinesOf = LinesOf("logged-board", Mutex::new(Vec::new()));
+    log::set_logger(&LINES).unwrap();
+    log::set_max_level(log::LevelFilter::Info);
+    let stage = Stage::impatient(1);
+    let board = stage.board("logged-board");
+    let task = stage.task(&board, "t");
+    let (pool, lock) = given_up(&stage, &board).await;
+    let put_off = "deferred scope=logged-board what=settle";
+    let tries = 5;
+    for _ in 0..tries {
+        pool.pass(&board).await;
+    }
+    assert!(has(&pool, "logged-board", "settle"));
+    let lines = LINES.beginning_with(put_off);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("locked"), "its cause is told: {lines:?}");
+
+    // Another cause is news, and so is the end. That the file is another one is found out before what it is.
+    lock.execute_batch("ROLLBACK").unwrap();
+    let database = stage.database(&board);
+    let aside = stage.folder.path().join("aside");
+    std::fs::rename(&database, &aside).unwrap();
+    std::fs::create_dir(&database).unwrap();
+    for _ in 0..tries {
+        pool.pass(&board).await;
+    }
+    let lines = LINES.beginning_with(put_off);
+    assert!((2..=3).contains(&lines.len()), "{lines:?}");
+    let changed = |line: &String| line.ends_with("(changed)");
+    assert!(lines[1..].iter().all(changed), "{lines:?}");
+    std::fs::remove_dir(&database).unwrap();
+    std::fs::rename(&aside, &database).unwrap();
+    for _ in 0..tries {
+        pool.pass(&board).await;
+    }
+    assert_eq!(stage.status(&board, &task), "blocked");
+    let resolved = LINES.beginning_with("resolved scope=logged-board what=settle");
+    assert_eq!(resolved.len(), 1, "{resolved:?}");
 }

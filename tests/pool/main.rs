@@ -17,5 +17,6 @@ mod leases;
 mod odd_task;
 mod ownership;
 mod panics;
+mod places;
 mod poison;
 mod results;

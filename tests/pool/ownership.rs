@@ -303,7 +303,7 @@ async fn a_run_whose_number_a_restored_board_gave_out_before_is_given_back_and_i
         .execute("VACUUM INTO ?1", [copy.to_str()])
         .unwrap();
     let mut pool = stage.start().await;
-    let job = fetch(&mut pool).await;
+    let job = pool.next_job(0).await;
     pool.worker(0)
         .submit(&job, r#"{"outcome":"completed"}"#)
         .await;
@@ -317,7 +317,7 @@ async fn a_run_whose_number_a_restored_board_gave_out_before_is_given_back_and_i
     std::fs::rename(&copy, &file).unwrap();
 
     let mut pool = stage.start().await;
-    let again = fetch(&mut pool).await;
+    let again = pool.next_job(0).await;
     assert_eq!(
         (job.binding.run_id.as_str(), again.binding.run_id.as_str()),
         ("1", "2")
@@ -329,12 +329,4 @@ async fn a_run_whose_number_a_restored_board_gave_out_before_is_given_back_and_i
     pool.hear(|event| matches!(event, PoolEvent::Ended { .. }))
         .await;
     assert_eq!(stage.status(&board, &task), "done");
-}
-
-/// Polls until there is a run.
-async fn fetch(pool: &mut Running<'_>) -> Job {
-    pool.worker(0).poll().await;
-    pool.hear_after_a_while(|event| matches!(event, PoolEvent::Added(_)))
-        .await;
-    pool.worker(0).poll().await.unwrap()
 }

@@ -4,20 +4,7 @@ use hermes_pool::actors::{PoolEvent, RunPass};
 use hermes_pool::board::hermes::NewTask;
 use hermes_pool::domain::{BoardSlug, FailCause, Landing, TaskId, Terminal};
 
-use crate::support::{Job, Running, Stage};
-
-/// Lets the worker of slot 0 have the next run of the pool.
-async fn fetch(pool: &mut Running<'_>) -> Job {
-    let worker = pool.worker(0);
-    match worker.poll().await {
-        Some(job) => job,
-        None => {
-            pool.hear(|event| matches!(event, PoolEvent::Added(_)))
-                .await;
-            worker.poll().await.expect("a run was added for the slot")
-        }
-    }
-}
+use crate::support::{Running, Stage};
 
 async fn ended(pool: &mut Running<'_>) -> Terminal {
     match pool
@@ -91,7 +78,7 @@ async fn each_outcome_is_booked_on_the_board() {
         let board = stage.board("lab");
         let task = stage.task(&board, "t");
         let mut pool = stage.start().await;
-        let job = fetch(&mut pool).await;
+        let job = pool.next_job(0).await;
         assert_eq!(
             pool.worker(0).submit(&job, result).await.code(),
             "ok",
@@ -123,7 +110,7 @@ async fn a_completion_carries_the_pools_mark_and_promotes_children() {
         },
     );
     let mut pool = stage.start().await;
-    let job = fetch(&mut pool).await;
+    let job = pool.next_job(0).await;
     assert_eq!(
         job.binding.task_id,
         parent.as_str(),
@@ -142,7 +129,7 @@ async fn a_completion_carries_the_pools_mark_and_promotes_children() {
         )
         .unwrap();
     assert!(metadata.contains(r#""pool": {"assignment""#), "{metadata}");
-    let next = fetch(&mut pool).await;
+    let next = pool.next_job(0).await;
     assert_eq!(next.binding.task_id, child.as_str());
     assert!(
         next.payload.context.contains("parent"),
@@ -156,7 +143,7 @@ async fn repeats_are_acknowledged_and_others_are_conflicts_also_after_the_end() 
     let board = stage.board("lab");
     stage.task(&board, "t");
     let mut pool = stage.start().await;
-    let job = fetch(&mut pool).await;
+    let job = pool.next_job(0).await;
     let worker = pool.worker(0);
     let result = r#"{"outcome":"completed","summary":"a"}"#;
     for _ in 0..2 {
@@ -183,7 +170,7 @@ async fn a_result_that_cannot_be_settled_is_refused_at_the_door() {
     let board = stage.board("lab");
     stage.task(&board, "t");
     let mut pool = stage.start().await;
-    let job = fetch(&mut pool).await;
+    let job = pool.next_job(0).await;
     let worker = pool.worker(0);
     for result in [
         "[]",
@@ -213,7 +200,7 @@ async fn a_second_block_of_the_same_kind_is_told_as_what_it_is() {
     let task = stage.task(&board, "t");
     let mut pool = stage.start().await;
     for landing in [Landing::Blocked, Landing::Triage] {
-        let job = fetch(&mut pool).await;
+        let job = pool.next_job(0).await;
         let block = r#"{"outcome":"blocked","block_kind":"capability","reason":"no key"}"#;
         assert_eq!(pool.worker(0).submit(&job, block).await.code(), "ok");
         let landed = pool
@@ -245,7 +232,7 @@ async fn a_task_that_met_a_quota_is_not_claimed_before_its_time() {
     let board = stage.board("lab");
     let task = stage.task(&board, "t");
     let mut pool = stage.start().await;
-    let job = fetch(&mut pool).await;
+    let job = pool.next_job(0).await;
     let quota = r#"{"outcome":"rate_limited","reason":"quota","retry_after_seconds":900}"#;
     pool.worker(0).submit(&job, quota).await;
     ended(&mut pool).await;
@@ -268,7 +255,7 @@ async fn a_result_on_a_board_that_does_not_answer_frees_its_slot_and_is_settled_
     let board = stage.board("lab");
     let task = stage.task(&board, "t");
     let mut pool = stage.start().await;
-    let job = fetch(&mut pool).await;
+    let job = pool.next_job(0).await;
     let hidden = stage.folder.path().join("hidden.db");
     let database = stage.database(&board);
     // Permission is no protection against root, so the board is locked instead.
@@ -315,7 +302,7 @@ async fn a_result_that_comes_while_the_pool_drains_is_kept_and_settled_by_the_ne
     let board = stage.board("lab");
     let task = stage.task(&board, "t");
     let mut pool = stage.start().await;
-    let job = fetch(&mut pool).await;
+    let job = pool.next_job(0).await;
     pool.pass(&board).await;
     pool.pool.drain();
     let answer = pool

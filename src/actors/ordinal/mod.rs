@@ -1,11 +1,11 @@
-//! `OrdinalActor`: one worker slot. It owns the slot's key, its lease timer and the poll that waits for work.
+//! `OrdinalActor`: one worker slot. It owns the slot's lease timer and the poll that waits for work.
 //!
 //! Receives [`Deliver`] (a message of the slot's worker) and [`Refresh`] (the slot's row may have changed); asks the
 //! store; tells the Roster whether the slot is free, and a board that one of its runs needs attention.
 //!
 //! Invariants: a reply leaves only after the commit that it tells of; of several waiting polls the newest is served and
 //! the others answer idle; the timer decides nothing, it only makes the store look, and the store compares again; a slot
-//! has few operations in the store at once, so that a worker which sends without end makes nobody's commits longer.
+//! that is flooded takes its turns so that the others notice little of it (`turns`).
 //!
 //! Crash, restart: everything but the waiting poll and the time of the worker's last sign stands in the store, and is
 //! read from there when the actor starts. A worker whose poll was lost asks again.
@@ -16,8 +16,9 @@
 mod lease;
 mod polls;
 mod reports;
+mod share;
+mod turns;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::Duration;
@@ -30,38 +31,33 @@ use tokio::sync::oneshot;
 
 use super::boards::BoardDirectory;
 use super::events::Events;
-use super::keys::KeyRing;
 use super::metrics::Metrics;
+use super::ordinals::Opened;
 use super::reply::{DeliveryError, Replier, Reply};
 use super::roster::{Presence, Roster};
 use super::store::StoreHandle;
-use super::supervise::{DownGuard, Link, Stop, Unreached};
+use super::supervise::{DownGuard, Link, Stop};
 use crate::clock::SharedClock;
 use crate::domain::{LeasePolicy, Ordinal, Timestamp};
 use crate::faults::{Faults, Work};
-use crate::protocol::{
-    Envelope, HeartbeatReport, Json, Key, Kind, PayloadError, PollRequest, WorkerResult,
-    verify_envelope,
-};
+use crate::protocol::{Envelope, HeartbeatReport, Kind, PayloadError, PollRequest, WorkerResult};
 use crate::store::{Operation, Refusal, StoreError};
 
 pub(super) use lease::{FirstLook, LiveSlots};
 use polls::Waiting;
+pub(super) use share::Share;
+pub(super) use turns::Neighbours;
+use turns::Turns;
 
 /// Messages that may wait for one slot: those of its worker that are admitted at once, and hints.
 const MAILBOX_LIMIT: usize = 256;
-/// Operations that one slot may have in the store at once; its further messages wait, unverified, for as long as the
-/// mailbox has places.
-const STORE_TURNS: usize = 1;
 
-/// A message of the slot's worker: parsed, not yet verified.
+/// An authentic message of the slot's worker.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Deliver {
     /// The message.
-    pub message: Json,
-    /// The kind that the door it came through stands for.
-    pub kind: Kind,
+    pub opened: Opened,
     /// Where the answer goes.
     pub reply: oneshot::Sender<Result<Reply, DeliveryError>>,
 }
@@ -83,8 +79,6 @@ pub struct OrdinalParts {
     pub ordinal: Ordinal,
     /// Slots of the pool.
     pub slots: u16,
-    /// Where its key comes from.
-    pub keys: KeyRing,
     /// The store.
     pub store: StoreHandle,
     /// Time.
@@ -97,6 +91,8 @@ pub struct OrdinalParts {
     pub boards: BoardDirectory,
     /// What is known of the worker.
     pub presence: Arc<Presence>,
+    /// What is known of the other slots' messages.
+    pub(in crate::actors) neighbours: Neighbours,
     /// Where events are said.
     pub events: Events,
     /// Where messages are counted.
@@ -110,11 +106,7 @@ pub struct OrdinalParts {
 /// One worker slot.
 pub struct OrdinalActor {
     parts: OrdinalParts,
-    key: Option<Key>,
-    /// Operations in the store.
-    in_store: usize,
-    /// Messages that wait for a turn, in the order in which they came. They are not even verified yet.
-    queue: VecDeque<Deliver>,
+    turns: Turns,
     waiting: Option<(Waiting, SpawnHandle)>,
     timer: Option<(Timestamp, SpawnHandle)>,
     retry: Option<SpawnHandle>,
@@ -132,9 +124,7 @@ impl OrdinalActor {
         parts.presence.set_waiting(false);
         Self {
             parts,
-            key: None,
-            in_store: 0,
-            queue: VecDeque::new(),
+            turns: Turns::default(),
             waiting: None,
             timer: None,
             retry: None,
@@ -146,33 +136,12 @@ impl OrdinalActor {
     }
 
     fn pass_door(&self) {
-        let name = || format!("ordinal-{}", self.parts.ordinal);
-        self.parts.faults.begin(Work::Message, name);
+        let of = self.parts.ordinal;
+        self.parts.faults.begin(Work::Message, "ordinal", of);
     }
 
     fn is_draining(&self) -> bool {
         self.parts.draining.load(Atomic::Relaxed)
-    }
-
-    fn key(&mut self) -> Result<Key, DeliveryError> {
-        if let Some(key) = &self.key {
-            return Ok(key.clone());
-        }
-        let key = self
-            .parts
-            .keys
-            .of(self.parts.ordinal)
-            .ok_or(DeliveryError::NotReady)??;
-        self.key = Some(key.clone());
-        Ok(key)
-    }
-
-    /// Verifies a message: from here on it is authentic.
-    fn open(&mut self, message: Json, kind: Kind) -> Result<(Key, Envelope), DeliveryError> {
-        let key = self.key()?;
-        let now = self.parts.clock.now().whole_seconds();
-        let envelope = verify_envelope(&key, message, Some(kind), now, self.parts.slots)?;
-        Ok((key, envelope))
     }
 
     /// Hands an authentic message to what carries it out.
@@ -220,41 +189,21 @@ impl OrdinalActor {
         &mut self,
         operation: O,
     ) -> impl ActorFuture<Self, Output = Result<O::Reply, StoreError>> + use<O> {
-        self.in_store += 1;
+        self.turns.in_store += 1;
         let store = self.parts.store.clone();
         let asked = async move { store.call(operation).await };
         asked.into_actor(self).map(|reply, actor, ctx| {
-            actor.in_store -= 1;
-            actor.take_turns(ctx);
+            actor.turns.in_store -= 1;
+            actor.next_turn(ctx);
             reply
         })
     }
 
-    /// Receives what waits, as long as there are turns.
-    fn take_turns(&mut self, ctx: &mut Context<Self>) {
-        while self.in_store < STORE_TURNS
-            && let Some(next) = self.queue.pop_front()
-        {
-            self.receive(next, ctx);
-        }
-    }
-
     fn receive(&mut self, deliver: Deliver, ctx: &mut Context<Self>) {
-        let Deliver {
-            message,
-            kind,
-            reply,
-        } = deliver;
-        match self.open(message, kind) {
-            Ok((key, envelope)) => {
-                let replier = Replier::new(key, Arc::clone(&self.parts.clock), &envelope, reply);
-                self.accept(envelope, replier, ctx);
-            }
-            Err(error) => {
-                // The client may be gone.
-                let _ = reply.send(Err(error));
-            }
-        }
+        let Deliver { opened, reply } = deliver;
+        let Opened { key, envelope } = opened;
+        let replier = Replier::new(key, Arc::clone(&self.parts.clock), &envelope, reply);
+        self.accept(envelope, replier, ctx);
     }
 }
 
@@ -275,12 +224,7 @@ impl Handler<Deliver> for OrdinalActor {
 
     fn handle(&mut self, deliver: Deliver, ctx: &mut Self::Context) {
         self.pass_door();
-        if self.queue.len() >= MAILBOX_LIMIT {
-            let _ = deliver.reply.send(Err(Unreached::Full.into()));
-            return;
-        }
-        self.queue.push_back(deliver);
-        self.take_turns(ctx);
+        self.wait_for_turn(deliver, ctx);
     }
 }
 

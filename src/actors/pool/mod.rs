@@ -24,7 +24,7 @@ use crate::actors::events::{Events, Listener};
 use crate::actors::keys::KeyRing;
 use crate::actors::ledger::Ledger;
 use crate::actors::metrics::Metrics;
-use crate::actors::ordinal::FirstLook;
+use crate::actors::ordinal::{FirstLook, Neighbours};
 use crate::actors::ordinals::{OrdinalHandle, Ordinals};
 use crate::actors::readers::Readers;
 use crate::actors::reconciler::RunPass;
@@ -66,9 +66,11 @@ struct Shared {
     started_at: Timestamp,
     keys: KeyRing,
     store: StoreHandle,
-    store_restarts: AtomicU64,
+    /// Of the StoreActor and of the tasks that keep the pool up.
+    restarts: Arc<AtomicU64>,
     readers: Readers,
     ordinals: Ordinals,
+    neighbours: Neighbours,
     first_look: FirstLook,
     roster: Link<Roster>,
     directory: BoardDirectory,
@@ -125,11 +127,12 @@ impl Pool {
         &self.shared.store
     }
 
-    /// How often a part that serves the whole pool was built anew: the StoreActor, the Roster, the lister of boards.
+    /// How often a part that serves the whole pool was built anew: the StoreActor, the Roster, the lister of boards, and
+    /// the tasks that look after the store, the key and the boards.
     #[must_use]
     pub fn restarts(&self) -> u64 {
         let boards = self.boards().map_or(0, |boards| boards.restarts());
-        self.shared.store_restarts.load(Atomic::Relaxed) + self.roster().restarts() + boards
+        self.shared.restarts.load(Atomic::Relaxed) + self.roster().restarts() + boards
     }
 
     /// Reads of the store that decide nothing.

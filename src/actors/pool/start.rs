@@ -1,11 +1,11 @@
 //! Putting the actors of a pool together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as Atomic};
+use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 
 use tokio::sync::watch;
 
-use super::upkeep::{keep_store, look_at_key, serve_boards};
+use super::upkeep;
 use super::{Pool, PoolError, PoolSettings, Shared};
 use crate::actors::boards::{BoardDirectory, BoardTemplate};
 use crate::actors::engine::Engine;
@@ -13,7 +13,7 @@ use crate::actors::events::Events;
 use crate::actors::keys::KeyRing;
 use crate::actors::ledger::Ledger;
 use crate::actors::metrics::Metrics;
-use crate::actors::ordinal::{OrdinalActor, OrdinalParts};
+use crate::actors::ordinal::{Neighbours, OrdinalActor, OrdinalParts};
 use crate::actors::ordinals::{OrdinalHandle, Ordinals};
 use crate::actors::readers::Readers;
 use crate::actors::roster::{Presence, Roster};
@@ -94,7 +94,7 @@ impl Pool {
         let shared = Shared {
             keys: KeyRing::open(settings.key_file.clone(), settings.slots),
             started_at: clock.now(),
-            store_restarts: AtomicU64::new(0),
+            restarts: Arc::default(),
             readers: Readers::new(path, engine.clone()),
             directory: BoardDirectory::default(),
             ledger: Ledger::default(),
@@ -104,6 +104,7 @@ impl Pool {
             clock,
             store,
             ordinals,
+            neighbours: Neighbours::default(),
             first_look,
             roster,
             events,
@@ -119,10 +120,7 @@ impl Pool {
         for ordinal in 0..pool.shared.settings.slots {
             pool.serve_slot(Ordinal(ordinal));
         }
-        let control = pool.shared.engine.control();
-        control.spawn(keep_store(pool.clone()));
-        control.spawn(look_at_key(pool.clone()));
-        control.spawn(serve_boards(pool.clone(), keeper, host, looked));
+        upkeep::begin(&pool, &keeper, host, looked);
         pool
     }
 
@@ -132,16 +130,17 @@ impl Pool {
             return;
         }
         let presence = Arc::new(Presence::default());
+        let (key, clock) = (shared.keys.of(ordinal), Arc::clone(&shared.clock));
         let parts = OrdinalParts {
             ordinal,
             slots: shared.settings.slots,
-            keys: shared.keys.clone(),
             store: shared.store.clone(),
             clock: Arc::clone(&shared.clock),
             policy: shared.settings.policy,
             roster: shared.roster.clone(),
             boards: shared.directory.clone(),
             presence: Arc::clone(&presence),
+            neighbours: shared.neighbours.clone(),
             events: shared.events.clone(),
             metrics: Arc::clone(&shared.metrics),
             draining: Arc::clone(&shared.draining),
@@ -158,7 +157,7 @@ impl Pool {
         });
         shared
             .ordinals
-            .insert(ordinal, OrdinalHandle::new(link, presence));
+            .insert(ordinal, OrdinalHandle::new(link, presence, key, clock));
     }
 
     pub(super) fn template(

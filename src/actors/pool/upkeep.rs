@@ -1,4 +1,7 @@
 //! What goes on for as long as a pool lives: its store is reopened, its key is looked for, its boards are served.
+//!
+//! Each is a task under supervision ([`Keeper::keep_going`]): one that panics is begun again and finds out anew how things
+//! stand. Nothing that it must not repeat is kept in the task itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use crate::actors::store::StoreStatus;
 use crate::actors::supervise::{Backoff, Keeper};
 use crate::board::BoardHost;
 use crate::domain::Fence;
+use crate::faults::Work;
 use crate::store::StoreError;
 use crate::store::operations::Live;
 
@@ -24,12 +28,36 @@ const KEY_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest pause between two tries to open a store whose file is at fault.
 const OPEN_AGAIN_SECONDS: f64 = 5.0;
 
+/// Begins each task, and begins it again if it panics.
+pub(super) fn begin(
+    pool: &Pool,
+    keeper: &Keeper,
+    host: Arc<dyn BoardHost>,
+    looked: watch::Sender<Option<LiveSlots>>,
+) {
+    let restarts = &pool.shared.restarts;
+    let for_store = pool.clone();
+    keeper.keep_going("upkeep-store", Arc::clone(restarts), move || {
+        keep_store(for_store.clone())
+    });
+    let for_key = pool.clone();
+    keeper.keep_going("upkeep-key", Arc::clone(restarts), move || {
+        look_at_key(for_key.clone())
+    });
+    let (for_boards, for_pairs) = (pool.clone(), keeper.clone());
+    keeper.keep_going("upkeep-boards", Arc::clone(restarts), move || {
+        let (pool, keeper) = (for_boards.clone(), for_pairs.clone());
+        serve_boards(pool, keeper, Arc::clone(&host), looked.clone())
+    });
+}
+
 /// Builds the StoreActor anew whenever it is down. One that panicked is counted, and quarantined like any other actor.
-pub(super) async fn keep_store(pool: Pool) {
+async fn keep_store(pool: Pool) {
     let shared = &pool.shared;
     let mut status = shared.store.watch();
     let mut backoff = Backoff::default();
     loop {
+        pool.begin_round("upkeep-store");
         let began = shared.clock.elapsed();
         shared.engine.open_store(&shared.store);
         let down = status.wait_for(|status| matches!(status, StoreStatus::Down(_)));
@@ -43,7 +71,7 @@ pub(super) async fn keep_store(pool: Pool) {
         if matches!(error, StoreError::File { .. }) {
             pause = pause.min(Duration::from_secs_f64(OPEN_AGAIN_SECONDS));
         } else {
-            shared.store_restarts.fetch_add(1, Atomic::Relaxed);
+            shared.restarts.fetch_add(1, Atomic::Relaxed);
             shared.events.emit(PoolEvent::Restarted("store".to_owned()));
         }
         let now = shared.clock.now();
@@ -64,8 +92,9 @@ async fn follow(
 }
 
 /// Looks at the key's file for as long as the pool lives.
-pub(super) async fn look_at_key(pool: Pool) {
+async fn look_at_key(pool: Pool) {
     loop {
+        pool.begin_round("upkeep-key");
         pool.shared.clock.wait_for(KEY_INTERVAL).await;
         let keys = pool.shared.keys.clone();
         // A panic while looking leaves what was known, and the next look comes.
@@ -75,16 +104,42 @@ pub(super) async fn look_at_key(pool: Pool) {
 
 /// Serves the boards once the store is open: only then is the fence known that every claim carries. The slots are told
 /// what they hold.
-pub(super) async fn serve_boards(
+async fn serve_boards(
     pool: Pool,
     keeper: Keeper,
     host: Arc<dyn BoardHost>,
     looked: watch::Sender<Option<LiveSlots>>,
 ) {
     let mut status = pool.shared.store.watch();
-    let Some(fence) = first_look(&pool, &mut status, looked).await else {
-        return;
-    };
+    if pool.boards().is_none() {
+        pool.begin_round("upkeep-boards");
+        let Some(fence) = first_look(&pool, &mut status, looked).await else {
+            return;
+        };
+        keep_boards(&pool, &keeper, host, fence);
+    } else {
+        // Begun again: the store may have been down in between.
+        pool.shared.ordinals.refresh_all();
+    }
+    loop {
+        pool.begin_round("upkeep-boards");
+        pool.shared.ledger.clear("store", "open");
+        if follow(&mut status, |status| *status != StoreStatus::Ready)
+            .await
+            .is_none()
+            || follow(&mut status, |status| *status == StoreStatus::Ready)
+                .await
+                .is_none()
+        {
+            return;
+        }
+        // What a slot asked while the store was down went unanswered.
+        pool.shared.ordinals.refresh_all();
+    }
+}
+
+/// Builds the lister of boards, which outlives the task.
+fn keep_boards(pool: &Pool, keeper: &Keeper, host: Arc<dyn BoardHost>, fence: Fence) {
     let settings = &pool.shared.settings;
     let endings = EndingPolicy {
         pool: settings.id.clone(),
@@ -102,19 +157,11 @@ pub(super) async fn serve_boards(
         )
     });
     pool.shared.boards.send_replace(Some(boards));
-    loop {
-        pool.shared.ledger.clear("store", "open");
-        if follow(&mut status, |status| *status != StoreStatus::Ready)
-            .await
-            .is_none()
-            || follow(&mut status, |status| *status == StoreStatus::Ready)
-                .await
-                .is_none()
-        {
-            return;
-        }
-        // What a slot asked while the store was down went unanswered.
-        pool.shared.ordinals.refresh_all();
+}
+
+impl Pool {
+    fn begin_round(&self, task: &'static str) {
+        self.shared.settings.faults.begin(Work::Round, task, "");
     }
 }
 

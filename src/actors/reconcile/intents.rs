@@ -89,7 +89,7 @@ impl Pass<'_> {
         let work = async {
             self.parts
                 .faults
-                .begin(Work::Step, || format!("{}/intents", self.parts.slug));
+                .begin(Work::Step, "intents", &self.parts.slug);
             if !self.board_is_down && self.is_left(intent).await {
                 self.resolve(intent).await;
             }

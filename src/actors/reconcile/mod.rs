@@ -99,7 +99,7 @@ pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassRepo
     };
     pass.rows().await;
     pass.intents().await;
-    pass.strangers().await;
+    pass.guarded_strangers().await;
     if !pass.board_is_down && !pass.board_is_missing {
         parts.nothing_left_of(VISITS);
     }
@@ -179,14 +179,19 @@ impl Pass<'_> {
         let faults = self.parts.faults.clone();
         let (slug, name) = (self.parts.slug.clone(), step.name());
         let work = async {
-            faults.begin(Work::Step, || format!("{slug}/{name}"));
+            faults.begin(Work::Step, name, &slug);
             match step {
                 Step::Settle | Step::Drain => self.settle(record).await,
                 Step::Watch => self.watch(record).await,
             }
         };
         let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        let is_unwatched = matches!(step, Step::Watch) && outcome.is_err();
         self.note_panic(&scope, outcome);
+        if is_unwatched {
+            // Whatever keeps a run from being watched, its claim is not extended, and its worker has to stop in time.
+            self.not_confirmed(record).await;
+        }
     }
 
     /// Keeps the ledger in step with whether a piece of work panicked.

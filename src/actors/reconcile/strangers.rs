@@ -4,29 +4,51 @@
 //! may be somebody's work, so they are reported and left alone: nothing is taken because of its prefix. Hermes takes back
 //! what expires.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+
 use super::Pass;
+use crate::actors::board_thread::VisitError;
 use crate::board::PoolClaim;
 use crate::domain::{BoardSlug, ClaimLock};
+use crate::faults::Work;
 use crate::store::{Reader, StoreError};
 
 /// What the ledger calls such a claim.
 const UNKNOWN: &str = "unknown claim";
+/// What the ledger calls the look for them.
+const LOOK: &str = "look for unknown claims";
 
 impl Pass<'_> {
-    pub(super) async fn strangers(&mut self) {
+    /// The step, alone: whatever happens in it ends here.
+    pub(super) async fn guarded_strangers(&mut self) {
+        let (faults, slug) = (self.parts.faults.clone(), self.parts.slug.clone());
+        let work = async {
+            faults.begin(Work::Step, "strangers", &slug);
+            self.strangers().await;
+        };
+        let outcome = AssertUnwindSafe(work).catch_unwind().await;
+        self.note_panic(slug.as_str(), outcome);
+    }
+
+    async fn strangers(&mut self) {
         if self.board_is_down || self.board_is_missing || self.memory.claims_looked_at {
             return;
         }
         let (pool, slug) = (self.parts.endings.pool.clone(), self.parts.slug.clone());
-        // A board that does not answer is told of by those who need it; this look can wait for the next pass.
-        let Ok(claims) = self
-            .parts
-            .thread
-            .visit(move |board| board.pool_claims(&pool))
-            .await
-        else {
-            return;
+        let (faults, of) = (self.parts.faults.clone(), slug.clone());
+        let visit = self.parts.thread.visit(move |board| {
+            faults.begin(Work::Visit, LOOK, &of);
+            board.pool_claims(&pool)
+        });
+        let claims = match visit.await {
+            Ok(claims) => claims,
+            Err(VisitError::Panicked(why)) => return self.put_off(slug.as_str(), LOOK, why),
+            // A board that does not answer is told of by those who need it; this look can wait for the next pass.
+            Err(_) => return,
         };
+        self.parts.ledger.clear(slug.as_str(), LOOK);
         // Read after the board: whatever this pool claims is in the store before it is on the board.
         let known = match self
             .parts

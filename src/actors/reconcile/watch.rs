@@ -168,7 +168,7 @@ impl Pass<'_> {
     }
 
     /// The board could not be told. After too long its worker is stopped: Hermes is about to hand the card on.
-    async fn not_confirmed(&mut self, record: &Record) {
+    pub(super) async fn not_confirmed(&mut self, record: &Record) {
         if !matches!(
             record.assignment,
             Assignment::Assigned(_) | Assignment::Running(_)

@@ -217,10 +217,7 @@ impl StoreHandle {
             .try_acquire_owned()
             .map_err(|_| StoreError::Overloaded)?;
         let (reply, answer) = oneshot::channel();
-        let operation = Doored {
-            operation,
-            faults: self.shared.settings.faults.clone(),
-        };
+        let operation = self.shared.settings.doored(operation);
         self.shared.enqueue(Job::new(operation, move |outcome| {
             drop(permit);
             // A caller who has given up needs no reply.
@@ -271,14 +268,22 @@ struct Doored<O> {
     faults: Faults,
 }
 
+impl StoreSettings {
+    fn doored<O>(&self, operation: O) -> Doored<O> {
+        Doored {
+            operation,
+            faults: self.faults.clone(),
+        }
+    }
+}
+
 impl<O: Operation> Operation for Doored<O> {
     type Reply = O::Reply;
 
     fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<Self::Reply, StoreError> {
-        self.faults.begin(Work::Operation, || {
-            let name = std::any::type_name::<O>();
-            name.rsplit("::").next().unwrap_or(name).to_owned()
-        });
+        let path = std::any::type_name::<O>();
+        let name = path.rsplit("::").next().unwrap_or(path);
+        self.faults.begin(Work::Operation, name, "");
         self.operation.apply(tx, now)
     }
 }

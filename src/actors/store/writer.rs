@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Link, Shared, StoreSettings, StoreStatus};
 use crate::clock::SharedClock;
 use crate::faults::Work;
-use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
+use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS, Probe};
 use crate::store::{Job, Store, StoreError};
 
 /// How many rows are collected at once: a few milliseconds' work.
@@ -71,7 +71,7 @@ impl StoreWriter {
     pub fn flush(&mut self, edit: impl FnOnce(&mut Vec<Job>)) {
         let mut group = self.presence.shared.take_group();
         let faults = &self.presence.shared.settings.faults;
-        faults.begin(Work::Group, || "store".to_owned());
+        faults.begin(Work::Group, "store", "");
         edit(&mut group);
         let now = self.clock().now();
         let Some(store) = &mut self.store else {
@@ -91,7 +91,13 @@ impl StoreWriter {
         };
         let now = self.clock().now();
         if let Some(store) = &mut self.store {
-            let probed = store.probe(error.is_damage(), now);
+            let probe = self.presence.shared.settings.doored(Probe);
+            let looked = if error.is_damage() {
+                store.look_at_all_pages()
+            } else {
+                Ok(())
+            };
+            let probed = looked.and_then(|()| store.run(probe, now));
             self.fares(probed);
         }
     }
@@ -129,7 +135,8 @@ impl StoreWriter {
     /// Collects one slice of each kind; returns whether there may be more.
     pub(super) fn collect(&mut self) -> bool {
         let now = self.clock().now();
-        let retention_seconds = f64::from(self.presence.shared.settings.retention_seconds);
+        let settings = &self.presence.shared.settings;
+        let retention_seconds = f64::from(settings.retention_seconds);
         let Some(store) = &mut self.store else {
             return false;
         };
@@ -141,7 +148,10 @@ impl StoreWriter {
             kept_seconds: DELIVERIES_KEPT_SECONDS,
             limit: COLLECT_SLICE,
         };
-        let collected = [store.run(ended, now), store.run(deliveries, now)];
+        let collected = [
+            store.run(settings.doored(ended), now),
+            store.run(settings.doored(deliveries), now),
+        ];
         collected.into_iter().any(|collected| match collected {
             Ok(rows) => rows >= COLLECT_SLICE as usize,
             Err(error) => {
