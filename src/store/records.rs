@@ -84,11 +84,12 @@ pub struct Texts {
     pub result_json: Option<String>,
 }
 
-/// The columns that decide, and the poll that was offered last; in this order, from `assignments a` and `claims c`.
+/// The columns that decide, in this order, from `assignments a` and `claims c`. Whoever reads a row reads all of them: what
+/// keeps a transition from it keeps a pass from it too, and is told.
 macro_rules! core_columns {
     () => {
         "a.board,a.task_id,a.run_id,a.worker_ordinal,a.attempt,a.state,a.lease_until,a.last_heartbeat,a.result_digest,\
-         a.created_at,a.updated_at,c.offers,c.cause"
+         a.created_at,a.updated_at,c.offers,c.cause,c.last_poll"
     };
 }
 pub(super) use core_columns;
@@ -107,13 +108,24 @@ pub(super) use record_columns;
 
 /// Characters that are shown of each part of a row's name: more than a valid one can have.
 const NAME_SHOWN: usize = 256;
+/// Bytes that are shown of what is no text.
+const BYTES_SHOWN: usize = 64;
 
 /// The first column after [`core_columns`].
-pub(super) const AFTER_CORE: usize = 13;
+pub(super) const AFTER_CORE: usize = 14;
+
+/// The poll that was offered last.
+pub(super) fn read_last_poll(columns: &Columns<'_>) -> Result<Option<String>, IllegalRow> {
+    columns.optional(13, "last_poll", Columns::text)
+}
+
+/// The first column after [`record_columns`].
+pub(super) const AFTER_RECORD: usize = AFTER_CORE + 9;
 
 /// Reads the columns of [`core_columns`].
 pub(super) fn read_assignment(row: &SqlRow<'_>) -> Result<Assignment, IllegalRow> {
     let columns = Columns::of(row);
+    read_last_poll(&columns)?;
     Assignment::rehydrate(Row {
         board: columns.text(0, "board")?,
         task_id: columns.text(1, "task_id")?,
@@ -136,12 +148,8 @@ pub(super) fn read_assignment(row: &SqlRow<'_>) -> Result<Assignment, IllegalRow
 /// Reads the columns of [`record_columns`].
 pub(super) fn read_record(row: &SqlRow<'_>) -> Result<Record, IllegalRow> {
     let columns = Columns::of(row);
-    let time = |index, column| columns.real(index, column).map(Timestamp);
-    let optional_time = |index, column| {
-        Ok(columns
-            .optional(index, column, Columns::real)?
-            .map(Timestamp))
-    };
+    let time = |index, column| columns.time(index, column);
+    let optional_time = |index, column| columns.optional(index, column, Columns::time);
     Ok(Record {
         assignment: read_assignment(row)?,
         lease_until: time(6, "lease_until")?,
@@ -156,13 +164,11 @@ pub(super) fn read_record(row: &SqlRow<'_>) -> Result<Record, IllegalRow> {
             cause: columns
                 .optional(12, "cause", Columns::text)?
                 .and_then(|text| FailCause::parse(&text)),
-            lock: columns
-                .optional(14, "claim_lock", Columns::text)?
-                .map(|text| ClaimLock::recorded(&text)),
-            anchor: columns.anchor(15)?,
-            not_before: optional_time(19, "not_before")?,
-            confirmed_at: optional_time(20, "confirmed_at")?,
-            board_heartbeat_at: optional_time(21, "board_heartbeat_at")?,
+            lock: columns.optional(AFTER_CORE + 1, "claim_lock", Columns::lock)?,
+            anchor: columns.anchor(AFTER_CORE + 2)?,
+            not_before: optional_time(AFTER_CORE + 6, "not_before")?,
+            confirmed_at: optional_time(AFTER_CORE + 7, "confirmed_at")?,
+            board_heartbeat_at: optional_time(AFTER_CORE + 8, "board_heartbeat_at")?,
         },
     })
 }
@@ -176,7 +182,7 @@ pub(super) fn read_intent(row: &SqlRow<'_>) -> Result<Intent, IllegalRow> {
     Ok(Intent {
         board: BoardSlug::parse(&board).map_err(|_| columns.illegal("board", &board))?,
         task: TaskId::parse(&task).map_err(|_| columns.illegal("task_id", &task))?,
-        lock: ClaimLock::recorded(&columns.text(2, "claim_lock")?),
+        lock: columns.lock(2, "claim_lock")?,
         ordinal: u16::try_from(ordinal)
             .map(Ordinal)
             .map_err(|_| columns.illegal("worker_ordinal", &ordinal.to_string()))?,
@@ -242,6 +248,16 @@ impl<'r> Columns<'r> {
         }
     }
 
+    /// A point in time.
+    pub(super) fn time(&self, index: usize, column: &'static str) -> Result<Timestamp, IllegalRow> {
+        Timestamp::parse(self.real(index, column)?).ok_or_else(|| self.misfit(index, column))
+    }
+
+    /// The lock of a claim of this pool.
+    pub(super) fn lock(&self, index: usize, column: &'static str) -> Result<ClaimLock, IllegalRow> {
+        ClaimLock::parse(&self.text(index, column)?).map_err(|_| self.misfit(index, column))
+    }
+
     pub(super) fn optional<T>(
         &self,
         index: usize,
@@ -275,7 +291,16 @@ fn show(value: ValueRef<'_>) -> String {
         ValueRef::Null => "NULL".to_owned(),
         ValueRef::Integer(number) => number.to_string(),
         ValueRef::Real(number) => number.to_string(),
-        ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        ValueRef::Blob(bytes) => format!("a blob of {} bytes", bytes.len()),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => format!("no UTF-8: {}", hexadecimal(bytes)),
+        },
+        ValueRef::Blob(bytes) => format!("x'{}'", hexadecimal(bytes)),
     }
+}
+
+/// The first bytes, so that rows which differ in them are told apart.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let shown = bytes.iter().take(BYTES_SHOWN);
+    shown.map(|byte| format!("{byte:02x}")).collect()
 }

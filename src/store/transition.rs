@@ -5,7 +5,7 @@
 
 use rusqlite::{Row, params};
 
-use super::records::{AFTER_CORE, Columns, read_assignment};
+use super::records::{Columns, read_assignment, read_last_poll};
 use super::{StoreError, Tx, sql};
 use crate::domain::{Assignment, Change, FailCause, IllegalRow, Ordinal, StateName};
 
@@ -45,7 +45,7 @@ impl Loaded {
                 cause: columns
                     .optional(12, "cause", Columns::text)?
                     .and_then(|text| FailCause::parse(&text)),
-                last_poll: columns.optional(AFTER_CORE, "last_poll", Columns::text)?,
+                last_poll: read_last_poll(&columns)?,
             },
         })
     }

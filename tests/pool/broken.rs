@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hermes_pool::actors::PoolEvent;
+use hermes_pool::actors::{PoolEvent, Scope};
 use hermes_pool::domain::{BoardSlug, FailCause, Terminal};
 use rusqlite::Connection;
 
@@ -153,7 +153,9 @@ async fn a_board_that_is_broken_at_the_start_is_told_stops_no_other_and_is_serve
         let told = board.reason.clone().unwrap_or_default();
         assert!(told.contains(reason), "{name}: {told}");
         let entries = pool.pool.ledger().entries();
-        let put_off = entries.iter().any(|(item, _)| item.scope == "a");
+        let put_off = entries
+            .iter()
+            .any(|(item, _)| item.scope.to_string() == "a");
         assert_eq!(put_off, state != "ok", "{name}: {entries:?}");
         assert!(snapshot.pool.ready, "{name}: a sick board is no reason");
 
@@ -506,7 +508,7 @@ async fn a_store_that_cannot_be_used_is_told_left_as_it_is_and_used_once_mended(
         let entries = pool.pool.ledger().entries();
         let open: Vec<_> = entries
             .iter()
-            .filter(|(item, _)| item.scope == "store")
+            .filter(|(item, _)| item.scope == Scope::Store)
             .collect();
         assert_eq!(open.len(), 1, "{name}: {entries:?}");
         for left_over in ["assignments.db-wal", "assignments.db-shm"] {

@@ -65,7 +65,7 @@ fn has(pool: &Running<'_>, scope: &str, what: &str) -> bool {
     let entries = pool.pool.ledger().entries();
     entries
         .iter()
-        .any(|(item, _)| item.scope.starts_with(scope) && item.what == what)
+        .any(|(item, _)| item.scope.to_string().starts_with(scope) && item.what == what)
 }
 
 #[actix::test]

@@ -1,7 +1,7 @@
 //! Rows that cannot be understood: each is reported by itself and hides no other.
 
-use hermes_pool::store::StoreError;
 use hermes_pool::store::operations::{Expire, Offer, OfferReply};
+use hermes_pool::store::{PageStart, StoreError};
 
 use super::fixtures::*;
 
@@ -62,7 +62,7 @@ fn a_poisoned_row_is_reported_and_the_others_go_on() {
         assert_eq!(fault.column, column, "{statement}");
         assert!(fault.run.starts_with("lab/"), "{fault}");
 
-        let page = fixture.reader().page(None, 10).unwrap();
+        let page = fixture.reader().page(&PageStart::First, 10).unwrap().rows;
         assert_eq!(page.len(), 2, "{statement}");
         let offer = Offer {
             ordinal: hermes_pool::domain::Ordinal(0),
@@ -100,7 +100,7 @@ fn a_poisoned_entry_or_intent_hides_no_other() {
     raw.execute_batch(
         "UPDATE claims SET not_before='later' WHERE run_id='1';
          UPDATE intents SET worker_ordinal=-1 WHERE claim_lock LIKE '%:3';
-         INSERT INTO intents VALUES('x','No Board','t',0,0,0,NULL,NULL,0);",
+         INSERT INTO intents VALUES('pool/p:ffffffff:x','No Board','t',0,0,0,NULL,NULL,0);",
     )
     .unwrap();
     let reader = fixture.reader();
@@ -119,7 +119,7 @@ fn a_poisoned_entry_or_intent_hides_no_other() {
     assert_eq!(lost.len(), 1);
     assert_eq!(
         (lost[0].column, lost[0].run.as_str()),
-        ("board", "No Board/t/x")
+        ("board", "No Board/t/pool/p:ffffffff:x")
     );
     // What the transitions need is not poisoned.
     assert!(matches!(fixture.offer(0, "p"), OfferReply::Offered(_)));

@@ -122,6 +122,7 @@ impl Pool {
             presence: Arc::clone(&presence),
             events: shared.events.clone(),
             metrics: Arc::clone(&shared.metrics),
+            ledger: shared.ledger.clone(),
             draining: Arc::clone(&shared.draining),
             faults: shared.settings.faults.clone(),
         };

@@ -5,9 +5,8 @@
 //! what expires.
 
 use super::Pass;
+use crate::actors::scope::Scope;
 use crate::board::PoolClaim;
-use crate::domain::{BoardSlug, ClaimLock};
-use crate::store::{Reader, StoreError};
 
 /// What the ledger calls such a claim.
 const UNKNOWN: &str = "unknown claim";
@@ -31,16 +30,13 @@ impl Pass<'_> {
         let known = match self
             .parts
             .readers
-            .read(move |reader| known_locks(reader, &slug))
+            .read(move |reader| reader.locks(&slug))
             .await
         {
             Ok(known) => known,
             Err(error) => {
-                return self.put_off(
-                    self.parts.slug.as_str(),
-                    "read the store",
-                    error.to_string(),
-                );
+                let scope = &self.parts.slug;
+                return self.put_off(scope, "read the store", error.to_string());
             }
         };
         self.memory.claims_looked_at = true;
@@ -49,13 +45,11 @@ impl Pass<'_> {
             .into_iter()
             .filter(|claim| !known.contains(&claim.lock))
             .collect();
-        let scopes: Vec<String> = unknown
+        let scopes: Vec<Scope> = unknown
             .iter()
             .map(|claim| self.parts.scope(&claim.task))
             .collect();
-        self.parts.ledger.retain(slug.as_str(), UNKNOWN, |scope| {
-            scopes.iter().any(|known| known == scope)
-        });
+        self.parts.ledger.retain(slug, UNKNOWN, &scopes);
         for (claim, scope) in unknown.iter().zip(&scopes) {
             let whose = if claim.lock.is_of(&self.parts.endings.fence) {
                 "this store"
@@ -69,14 +63,4 @@ impl Pass<'_> {
             self.put_off(scope, UNKNOWN, why);
         }
     }
-}
-
-/// Locks of the claims on a board that the store knows of.
-fn known_locks(reader: &Reader, board: &BoardSlug) -> Result<Vec<ClaimLock>, StoreError> {
-    let records = reader.unsettled(board)?.into_iter().flatten();
-    let intents = reader.intents(board)?.into_iter().flatten();
-    Ok(records
-        .filter_map(|record| record.claim.lock)
-        .chain(intents.map(|intent| intent.lock))
-        .collect())
 }

@@ -4,6 +4,7 @@ use super::Pass;
 use super::settle::Claim;
 use crate::actors::board_thread::VisitError;
 use crate::actors::events::PoolEvent;
+use crate::actors::scope::Scope;
 use crate::actors::settle::{is_unconfirmed, passed_limit};
 use crate::board::{Board, BoardError};
 use crate::domain::{
@@ -43,7 +44,7 @@ impl Pass<'_> {
             return self.not_confirmed(record).await;
         }
         let claim = Claim::of(record);
-        let scope = claim.binding.key.to_string();
+        let scope = Scope::from(&claim.binding.key);
         let visit = move |board: &mut dyn Board, now| look_after(board, &claim, chores, now);
         match self.parts.visit(&scope, "watch", visit).await {
             Ok(Watched::Over(evidence, cause)) => {
@@ -105,7 +106,7 @@ impl Pass<'_> {
         if chores.extend {
             row.confirmed = Some(elapsed);
         }
-        self.parts.ledger.clear(&key.to_string(), "find its board");
+        self.parts.ledger.clear(&key, "find its board");
         self.due(now + EXTEND_SECONDS);
         if let Some(at) = limit_at {
             self.due(at);
@@ -132,7 +133,7 @@ impl Pass<'_> {
                 })
                 .await;
         }
-        let scope = key.to_string();
+        let scope = Scope::from(&key);
         match noted {
             Ok(_) => self.parts.ledger.clear(&scope, "note the extension"),
             Err(error) => self.put_off(&scope, "note the extension", error.to_string()),
@@ -159,11 +160,7 @@ impl Pass<'_> {
             }
             // Its result was taken, or its attempt was fenced: the next pass sees it so.
             Ok(false) => self.due(self.parts.clock.now()),
-            Err(error) => self.put_off(
-                &binding.key.to_string(),
-                "enforce the limit",
-                error.to_string(),
-            ),
+            Err(error) => self.put_off(&binding.key, "enforce the limit", error.to_string()),
         }
     }
 
@@ -201,11 +198,7 @@ impl Pass<'_> {
                     .emit(PoolEvent::LeaseFailed(binding, FailCause::Unconfirmed));
             }
             Ok(false) => {}
-            Err(error) => self.put_off(
-                &binding.key.to_string(),
-                "stop the worker",
-                error.to_string(),
-            ),
+            Err(error) => self.put_off(&binding.key, "stop the worker", error.to_string()),
         }
     }
 }

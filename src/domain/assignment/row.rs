@@ -63,16 +63,19 @@ pub enum FailCause {
     Superseded,
     /// The run's limit of time passed.
     LimitPassed,
+    /// What the store holds of the run could not be understood when it was needed.
+    Unreadable,
 }
 
 impl FailCause {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Exhausted,
         Self::NeverFetched,
         Self::Unsettled,
         Self::Unconfirmed,
         Self::Superseded,
         Self::LimitPassed,
+        Self::Unreadable,
     ];
 
     /// The spelling in the store and in metrics.
@@ -85,6 +88,7 @@ impl FailCause {
             Self::Unconfirmed => "unconfirmed",
             Self::Superseded => "superseded",
             Self::LimitPassed => "limit_passed",
+            Self::Unreadable => "unreadable",
         }
     }
 
@@ -99,7 +103,7 @@ impl FailCause {
     pub fn supersedes(self) -> bool {
         matches!(
             self,
-            Self::Unconfirmed | Self::Superseded | Self::LimitPassed
+            Self::Unconfirmed | Self::Superseded | Self::LimitPassed | Self::Unreadable
         )
     }
 }
@@ -127,7 +131,7 @@ pub struct Row {
 
 /// A row whose columns form no legal assignment. It is reported and left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("assignment {run} has an illegal {column}: {value}")]
+#[error("row {run} has an illegal {column}: {value}")]
 pub struct IllegalRow {
     /// Board, task and run as they stand in the row.
     pub run: String,

@@ -112,6 +112,11 @@ impl Assigned {
             .fail(StateName::Assigned, FailCause::LimitPassed, now)
     }
 
+    /// What its worker would be offered cannot be understood.
+    pub fn unreadable(self, now: Timestamp) -> Change {
+        self.0.fail(StateName::Assigned, FailCause::Unreadable, now)
+    }
+
     /// The board ended it; `cause` is what the worker is told.
     pub fn end(self, evidence: &Evidence, cause: FailCause, now: Timestamp) -> Change {
         self.0.end(StateName::Assigned, evidence, Some(cause), now)
@@ -175,6 +180,11 @@ impl Running {
     /// The run has passed its limit of time.
     pub fn past_limit(self, now: Timestamp) -> Change {
         self.0.fail(StateName::Running, FailCause::LimitPassed, now)
+    }
+
+    /// What its worker would be offered again cannot be understood.
+    pub fn unreadable(self, now: Timestamp) -> Change {
+        self.0.fail(StateName::Running, FailCause::Unreadable, now)
     }
 
     /// The board ended it; `cause` is what the worker is told.
