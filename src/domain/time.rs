@@ -11,12 +11,10 @@ impl Timestamp {
     /// an overflow.
     pub const LAST: Self = Self(253_402_300_799.0);
 
-    /// Takes a number out of a store: a point in time is not negative, and not after [`Self::LAST`].
+    /// Takes a number out of a store: no point in time is after [`Self::LAST`], or as far before the epoch.
     #[must_use]
     pub fn parse(seconds: f64) -> Option<Self> {
-        (0.0..=Self::LAST.0)
-            .contains(&seconds)
-            .then_some(Self(seconds))
+        (seconds.abs() <= Self::LAST.0).then_some(Self(seconds))
     }
 
     /// Whole seconds, as boards and envelopes count them (rounded towards the past).

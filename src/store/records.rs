@@ -48,6 +48,8 @@ pub struct ClaimEntry {
     pub cause: Option<FailCause>,
     /// Offers of the current attempt.
     pub offers: i64,
+    /// The poll that was offered last.
+    pub last_poll: Option<String>,
     /// No further try on the board before.
     pub not_before: Option<Timestamp>,
     /// When the board last confirmed the claim.
@@ -84,24 +86,14 @@ pub struct Texts {
     pub result_json: Option<String>,
 }
 
-/// The columns that decide, in this order, from `assignments a` and `claims c`. Whoever reads a row reads all of them: what
-/// keeps a transition from it keeps a pass from it too, and is told.
-macro_rules! core_columns {
-    () => {
-        "a.board,a.task_id,a.run_id,a.worker_ordinal,a.attempt,a.state,a.lease_until,a.last_heartbeat,a.result_digest,\
-         a.created_at,a.updated_at,c.offers,c.cause,c.last_poll"
-    };
-}
-pub(super) use core_columns;
-
-/// The columns of a [`Record`], in this order.
+/// The columns of a row, in this order, from `assignments a` and `claims c`. Whoever reads a row reads all of them: what keeps
+/// a pass from it keeps its worker from it too, and the other way round.
 macro_rules! record_columns {
     () => {
-        concat!(
-            $crate::store::records::core_columns!(),
-            ",a.assignment_digest,c.claim_lock,c.run_sequence,c.event_sequence,c.anchor_task,c.anchor_created_at,\
-             c.not_before,c.confirmed_at,c.board_heartbeat_at"
-        )
+        "a.board,a.task_id,a.run_id,a.worker_ordinal,a.attempt,a.state,a.lease_until,a.last_heartbeat,a.result_digest,\
+         a.created_at,a.updated_at,c.offers,c.cause,c.last_poll,a.assignment_digest,c.claim_lock,c.run_sequence,\
+         c.event_sequence,c.anchor_task,c.anchor_created_at,c.not_before,c.confirmed_at,c.board_heartbeat_at,\
+         a.result_json IS NOT NULL"
     };
 }
 pub(super) use record_columns;
@@ -111,21 +103,37 @@ const NAME_SHOWN: usize = 256;
 /// Bytes that are shown of what is no text.
 const BYTES_SHOWN: usize = 64;
 
-/// The first column after [`core_columns`].
-pub(super) const AFTER_CORE: usize = 14;
+/// The first column after [`record_columns`].
+pub(super) const AFTER_RECORD: usize = 24;
 
-/// The poll that was offered last.
-pub(super) fn read_last_poll(columns: &Columns<'_>) -> Result<Option<String>, IllegalRow> {
-    columns.optional(13, "last_poll", Columns::text)
+/// Reads the columns of [`record_columns`].
+pub(super) fn read_record(row: &SqlRow<'_>) -> Result<Record, IllegalRow> {
+    let columns = Columns::of(row);
+    let optional_time = |index, column| columns.optional(index, column, Columns::time);
+    let offers = columns.optional(11, "offers", Columns::integer)?;
+    Ok(Record {
+        assignment: read_assignment(&columns, offers)?,
+        lease_until: columns.time(6, "lease_until")?,
+        last_heartbeat: columns.time(7, "last_heartbeat")?,
+        created_at: columns.time(9, "created_at")?,
+        updated_at: columns.time(10, "updated_at")?,
+        assignment_digest: columns.text(14, "assignment_digest")?,
+        claim: ClaimEntry {
+            offers: offers.unwrap_or(0),
+            cause: columns
+                .optional(12, "cause", Columns::text)?
+                .and_then(|text| FailCause::parse(&text)),
+            last_poll: columns.optional(13, "last_poll", Columns::text)?,
+            lock: columns.optional(15, "claim_lock", Columns::lock)?,
+            anchor: columns.anchor(16)?,
+            not_before: optional_time(20, "not_before")?,
+            confirmed_at: optional_time(21, "confirmed_at")?,
+            board_heartbeat_at: optional_time(22, "board_heartbeat_at")?,
+        },
+    })
 }
 
-/// The first column after [`record_columns`].
-pub(super) const AFTER_RECORD: usize = AFTER_CORE + 9;
-
-/// Reads the columns of [`core_columns`].
-pub(super) fn read_assignment(row: &SqlRow<'_>) -> Result<Assignment, IllegalRow> {
-    let columns = Columns::of(row);
-    read_last_poll(&columns)?;
+fn read_assignment(columns: &Columns<'_>, offers: Option<i64>) -> Result<Assignment, IllegalRow> {
     Assignment::rehydrate(Row {
         board: columns.text(0, "board")?,
         task_id: columns.text(1, "task_id")?,
@@ -136,40 +144,11 @@ pub(super) fn read_assignment(row: &SqlRow<'_>) -> Result<Assignment, IllegalRow
         lease_until: columns.real(6, "lease_until")?,
         last_heartbeat: columns.real(7, "last_heartbeat")?,
         result_digest: columns.optional(8, "result_digest", Columns::text)?,
+        has_result: columns.integer(23, "result_json")? != 0,
         created_at: columns.real(9, "created_at")?,
         updated_at: columns.real(10, "updated_at")?,
-        offers: columns
-            .optional(11, "offers", Columns::integer)?
-            .unwrap_or(0),
+        offers: offers.unwrap_or(0),
         cause: columns.optional(12, "cause", Columns::text)?,
-    })
-}
-
-/// Reads the columns of [`record_columns`].
-pub(super) fn read_record(row: &SqlRow<'_>) -> Result<Record, IllegalRow> {
-    let columns = Columns::of(row);
-    let time = |index, column| columns.time(index, column);
-    let optional_time = |index, column| columns.optional(index, column, Columns::time);
-    Ok(Record {
-        assignment: read_assignment(row)?,
-        lease_until: time(6, "lease_until")?,
-        last_heartbeat: time(7, "last_heartbeat")?,
-        created_at: time(9, "created_at")?,
-        updated_at: time(10, "updated_at")?,
-        assignment_digest: columns.text(AFTER_CORE, "assignment_digest")?,
-        claim: ClaimEntry {
-            offers: columns
-                .optional(11, "offers", Columns::integer)?
-                .unwrap_or(0),
-            cause: columns
-                .optional(12, "cause", Columns::text)?
-                .and_then(|text| FailCause::parse(&text)),
-            lock: columns.optional(AFTER_CORE + 1, "claim_lock", Columns::lock)?,
-            anchor: columns.anchor(AFTER_CORE + 2)?,
-            not_before: optional_time(AFTER_CORE + 6, "not_before")?,
-            confirmed_at: optional_time(AFTER_CORE + 7, "confirmed_at")?,
-            board_heartbeat_at: optional_time(AFTER_CORE + 8, "board_heartbeat_at")?,
-        },
     })
 }
 

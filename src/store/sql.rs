@@ -2,7 +2,7 @@
 //!
 //! A partial index serves a query only if the index's own condition is repeated in it, to the letter; hence the macros.
 
-use super::records::{core_columns, record_columns};
+use super::records::record_columns;
 
 macro_rules! live {
     () => {
@@ -36,9 +36,8 @@ macro_rules! statements {
 
 statements! {
     // Reading what a transition starts from.
-    CORE_BY_KEY = "SELECT ", core_columns!(), joined!(),
-        "WHERE a.board=?1 AND a.task_id=?2 AND a.run_id=?3";
-    CORE_OF_ORDINAL = "SELECT ", core_columns!(), joined!(),
+    RECORD_BY_KEY = "SELECT ", record_columns!(), joined!(), "WHERE a.board=?1 AND a.task_id=?2 AND a.run_id=?3";
+    RECORD_OF_ORDINAL = "SELECT ", record_columns!(), joined!(),
         "WHERE a.worker_ordinal=?1 AND a.", live!();
 
     // Writing a transition.
@@ -104,7 +103,6 @@ statements! {
     UNSETTLED_OF_BOARD = "SELECT ", record_columns!(), joined!(), "WHERE a.board=?1 AND a.", unsettled!(),
         " ORDER BY a.updated_at,a.task_id,a.run_id";
     LIVE = "SELECT ", record_columns!(), joined!(), "WHERE a.", live!(), " ORDER BY a.worker_ordinal";
-    RECORD_BY_KEY = "SELECT ", record_columns!(), joined!(), "WHERE a.board=?1 AND a.task_id=?2 AND a.run_id=?3";
     /// In the order of the key, after the given one.
     PAGE = "SELECT ", record_columns!(), ",a.rowid", joined!(),
         "WHERE (a.board,a.task_id,a.run_id)>(?1,?2,?3) ORDER BY a.board,a.task_id,a.run_id LIMIT ?4";

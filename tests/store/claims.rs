@@ -83,6 +83,7 @@ fn what_is_noted_beside_a_run_is_read_with_it() {
         anchor: Some(anchor()),
         cause: None,
         offers: 1,
+        last_poll: Some("p1".to_owned()),
         not_before: Some(at + 2.0),
         confirmed_at: Some(at),
         board_heartbeat_at: Some(at + 1.0),

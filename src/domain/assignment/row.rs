@@ -121,6 +121,8 @@ pub struct Row {
     pub lease_until: f64,
     pub last_heartbeat: f64,
     pub result_digest: Option<String>,
+    /// Whether there is anything in `result_json`.
+    pub has_result: bool,
     pub created_at: f64,
     pub updated_at: f64,
     /// Offers of this attempt (0 for a row that has no entry of ours).
@@ -131,7 +133,7 @@ pub struct Row {
 
 /// A row whose columns form no legal assignment. It is reported and left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("row {run} has an illegal {column}: {value}")]
+#[error("illegal {column} {value:?} in row {run}")]
 pub struct IllegalRow {
     /// Board, task and run as they stand in the row.
     pub run: String,

@@ -163,10 +163,10 @@ impl Running {
         Ok(self.0.submit(StateName::Running, submission, now))
     }
 
-    /// Fences the attempt if its lease is over. A lease of 0 never ends by itself.
+    /// Fences the attempt if its lease is over.
     #[must_use]
     pub fn expire(self, now: Timestamp, policy: &LeasePolicy) -> Fenced {
-        if self.0.lease_until.0 > 0.0 && self.is_lapsed(now) {
+        if self.is_lapsed(now) {
             return Fenced::Due(self.0.fence(StateName::Running, now, policy));
         }
         Fenced::NotDue(self.0.lease_until)

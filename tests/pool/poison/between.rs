@@ -88,7 +88,9 @@ async fn poisoned_between_claim_and_settle(table: &'static str) {
         sql.execute_batch("BEGIN IMMEDIATE").unwrap();
         for (held, (name, value)) in column.held.iter().zip(VALUES) {
             let row = row(&sql, table, &held.task);
-            if put(&sql, table, &column.name, &format!("rowid={row}"), value) {
+            // With the last number given out SQLite gives no further one: then the table, not a row, is at its end.
+            let is_the_end = column.name == "id" && table != "tasks" && name == "largest integer";
+            if !is_the_end && put(&sql, table, &column.name, &format!("rowid={row}"), value) {
                 poisoned.push((column, held, name));
             }
         }

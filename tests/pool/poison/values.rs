@@ -8,11 +8,12 @@ use rusqlite::Connection;
 use crate::support::{PATIENCE, Running, Stage};
 
 /// Each value by name, as SQL: no parameter can carry a text that is no UTF-8.
-pub(super) const VALUES: [(&str, &str); 13] = [
+pub(super) const VALUES: [(&str, &str); 14] = [
     ("NULL", "NULL"),
     ("empty", "''"),
     ("text", "'poison'"),
     ("date", "'2026-11-29T12:00:00Z'"),
+    ("zero", "0"),
     ("day as a number", "20261129"),
     ("no JSON", "'{\"a\":'"),
     ("largest integer", "9223372036854775807"),
@@ -21,7 +22,7 @@ pub(super) const VALUES: [(&str, &str); 13] = [
     ("fraction", "0.5"),
     ("blob", "x'ff00fe'"),
     ("broken text", "CAST(x'80ff' AS TEXT)"),
-    ("long text", "hex(zeroblob(50000))"),
+    ("long text", "'x'||hex(zeroblob(50000))"),
 ];
 
 /// Values that are neither a number nor can be read as one.
@@ -29,6 +30,7 @@ pub(super) fn is_no_number(name: &str) -> bool {
     !matches!(
         name,
         "NULL"
+            | "zero"
             | "day as a number"
             | "largest integer"
             | "smallest integer"
@@ -106,6 +108,11 @@ fn cells_of(sql: &Connection, table: &str, expression: &str) -> Vec<String> {
 pub(super) fn causes(pool: &Running<'_>) -> Vec<String> {
     let entries = pool.pool.ledger().entries().into_iter();
     entries.map(|(_, entry)| entry.why).collect()
+}
+
+/// A cause as far as the ledger keeps it.
+pub(super) fn kept(why: &str) -> String {
+    why.chars().take(300).collect()
 }
 
 /// Polls and completes until the given tasks are done.
