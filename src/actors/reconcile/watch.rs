@@ -8,12 +8,14 @@ use crate::actors::scope::Scope;
 use crate::actors::settle::{is_unconfirmed, passed_limit};
 use crate::board::{Board, BoardError};
 use crate::domain::{
-    Assignment, BOARD_HEARTBEAT_SECONDS, CLAIM_TTL_SECONDS, EXTEND_SECONDS, Evidence, Expected,
-    ExpectedEnding, FailCause, Fate, Terminal, Timestamp, Verdict, judge,
+    Assignment, BOARD_HEARTBEAT_SECONDS, Binding, CLAIM_TTL_SECONDS, EXTEND_SECONDS, Evidence,
+    Expected, ExpectedEnding, FailCause, Fate, Terminal, Timestamp, Verdict, judge,
 };
 use crate::faults::FaultPoint;
 use crate::store::Record;
-use crate::store::operations::{NoteBoardHeartbeat, NoteConfirmed, PastLimit, Unconfirmed};
+use crate::store::operations::{
+    Expire, Expiry, NoteBoardHeartbeat, NoteConfirmed, PastLimit, Unconfirmed,
+};
 
 /// What is to be done for one run.
 #[derive(Clone, Copy)]
@@ -37,6 +39,7 @@ enum Watched {
 
 impl Pass<'_> {
     pub(super) async fn watch(&mut self, record: &Record) {
+        self.expire_unserved(record).await;
         let Some(chores) = self.chores(record) else {
             return;
         };
@@ -65,6 +68,34 @@ impl Pass<'_> {
                 self.not_confirmed(record).await;
             }
         }
+    }
+
+    /// A slot without an actor has no timer. A row that came to name it under the running pool expires here.
+    async fn expire_unserved(&mut self, record: &Record) {
+        const WHAT: &str = "expire the lease";
+        let Binding { key, ordinal, .. } = record.assignment.binding();
+        let ordinal = *ordinal;
+        let occupies = !matches!(
+            record.assignment,
+            Assignment::LeaseFailed(_) | Assignment::Ended(_)
+        );
+        if !occupies || self.parts.ordinals.get(ordinal).is_some() {
+            return;
+        }
+        let policy = self.parts.policy;
+        match self.parts.store.call(Expire { ordinal, policy }).await {
+            Ok(Expiry::Reoffered { binding, .. }) => {
+                self.parts.events.emit(PoolEvent::Fenced(binding));
+            }
+            Ok(Expiry::GivenUp { binding, cause }) => {
+                self.parts
+                    .events
+                    .emit(PoolEvent::LeaseFailed(binding, cause));
+            }
+            Ok(Expiry::Idle | Expiry::NotDue { .. }) => {}
+            Err(error) => return self.put_off(key, WHAT, error.to_string()),
+        }
+        self.parts.ledger.clear(key, WHAT);
     }
 
     /// What is due for a run; `None` when that is nothing.

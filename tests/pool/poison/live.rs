@@ -228,6 +228,35 @@ async fn an_entry_that_is_poisoned_costs_its_slot_a_lease_and_no_other_slot_anyt
 }
 
 #[actix::test]
+async fn a_run_whose_row_comes_to_name_a_slot_that_the_pool_does_not_have_ends_all_the_same() {
+    let stage = Stage::new(4);
+    let board = stage.board("lab");
+    let (mut pool, slots) = at_work(&stage, &board).await;
+    let sql = store(&stage);
+    let strayed = "worker_ordinal=2026";
+    sql.execute(
+        &format!("UPDATE assignments SET {strayed} WHERE worker_ordinal=0"),
+        [],
+    )
+    .unwrap();
+    let (worker, job) = &slots[0];
+    assert_eq!(worker.heartbeat(job).await.code(), "wrong_ordinal");
+    // Three attempts: a lease, and twice the time in which nobody fetches it.
+    for _ in 0..20 {
+        pool.a_moment(50.0).await;
+        pool.pass(&board).await;
+        let (neighbour, job) = &slots[1];
+        assert_eq!(neighbour.heartbeat(job).await.code(), "ok");
+    }
+    assert_eq!(
+        cells(&sql, "assignments", "state", strayed),
+        ["text 66696E616C697A6564"]
+    );
+    let task = hermes_pool::domain::TaskId::parse(&job.binding.task_id).unwrap();
+    assert_eq!(stage.status(&board, &task), "blocked");
+}
+
+#[actix::test]
 async fn a_payload_that_cannot_be_offered_sends_its_run_back_and_blames_nobody() {
     for column in ["payload_json", "assignment_digest"] {
         let stage = stage();
