@@ -5,6 +5,7 @@ use super::board_thread::VisitError;
 use super::events::PoolEvent;
 use super::payload::{Payload, build};
 use super::roster::Grant;
+use super::scope::Scope;
 use crate::board::{Board, BoardError};
 use crate::domain::{Attempt, Binding, RunKey, RunRef};
 use crate::faults::FaultPoint;
@@ -35,7 +36,7 @@ pub(super) enum Adopted {
 pub(super) async fn prepare(
     parts: &BoardParts,
     run: &RunRef,
-    scope: &str,
+    scope: &Scope,
 ) -> Result<Prepared, VisitError> {
     let task = run.task.clone();
     let visit = move |board: &mut dyn Board, now| match board.brief(&task, now) {

@@ -11,6 +11,7 @@ use super::ledger::Ledger;
 use super::ordinals::Ordinals;
 use super::readers::Readers;
 use super::roster::Roster;
+use super::scope::Scope;
 use super::settle::EndingPolicy;
 use super::store::StoreHandle;
 use super::supervise::Link;
@@ -165,8 +166,8 @@ impl BoardParts {
 
     /// Scope of a ledger entry of one task.
     #[must_use]
-    pub fn scope(&self, task: &str) -> String {
-        format!("{}/{task}", self.slug)
+    pub fn scope(&self, task: &str) -> Scope {
+        Scope::below(&self.slug, task)
     }
 
     /// Visits the board, and keeps the ledger and the board's status in step with how it went.
@@ -175,7 +176,7 @@ impl BoardParts {
     /// [`VisitError`], which is in the ledger already.
     pub async fn visit<R: Send + 'static>(
         &self,
-        scope: &str,
+        scope: impl Into<Scope>,
         what: &'static str,
         visit: impl FnOnce(&mut dyn Board, i64) -> Result<R, BoardError> + Send + 'static,
     ) -> Result<R, VisitError> {
@@ -193,15 +194,15 @@ impl BoardParts {
             })
             .await;
         match &answer {
-            Ok(_) => self.visit_succeeded(scope, what),
-            Err(error) => self.visit_failed(scope, what, error),
+            Ok(_) => self.visit_succeeded(scope.into(), what),
+            Err(error) => self.visit_failed(scope.into(), what, error),
         }
         answer
     }
 
-    fn visit_succeeded(&self, scope: &str, what: &'static str) {
+    fn visit_succeeded(&self, scope: Scope, what: &'static str) {
         self.ledger.clear(scope, what);
-        self.ledger.clear(self.slug.as_str(), what);
+        self.ledger.clear(&self.slug, what);
         // A board that can be read may still take no writes, so only the same work shows that it can be done again.
         let mut status = self.status();
         status.problem = status.problem.take().filter(|problem| problem.what != what);
@@ -210,7 +211,7 @@ impl BoardParts {
     /// Nothing of this work is left to do on the board, so none of it is put off any more.
     pub fn nothing_left_of(&self, work: &[&'static str]) {
         for what in work {
-            self.ledger.clear(self.slug.as_str(), what);
+            self.ledger.clear(&self.slug, what);
         }
         let mut status = self.status();
         status.problem = status
@@ -219,11 +220,11 @@ impl BoardParts {
             .filter(|problem| !work.contains(&problem.what));
     }
 
-    fn visit_failed(&self, scope: &str, what: &'static str, error: &VisitError) {
+    fn visit_failed(&self, scope: Scope, what: &'static str, error: &VisitError) {
         let problem = BoardProblem::of(error, what);
         // A fault of the board is one entry, however many rows meet it.
         let scope = if problem.is_some() {
-            self.slug.as_str()
+            Scope::from(&self.slug)
         } else {
             scope
         };

@@ -27,6 +27,7 @@ use super::ordinals::Ordinals;
 use super::readers::Readers;
 use super::reconciler::{Reconciler, Wake};
 use super::roster::Roster;
+use super::scope::Scope;
 use super::settle::EndingPolicy;
 use super::store::StoreHandle;
 use super::supervise::{DownGuard, Keeper, Link};
@@ -175,6 +176,8 @@ struct Seen {
     found: Result<Vec<Found>, BoardError>,
     /// Boards that open work refers to, and rows that name none; `None` if the store could not be read.
     referenced: Option<(BTreeSet<BoardSlug>, Vec<IllegalRow>)>,
+    /// Rows that are never collected; `None` if the store could not be read.
+    ageless: Option<Vec<IllegalRow>>,
 }
 
 impl Boards {
@@ -234,12 +237,12 @@ impl Boards {
         let now = self.template.clock.now();
         let found = match seen.found {
             Ok(found) => {
-                self.template.ledger.clear("boards", "list the boards");
+                self.template.ledger.clear(Scope::Boards, "list the boards");
                 Some(found)
             }
             Err(error) => {
                 self.template.ledger.defer(
-                    "boards",
+                    Scope::Boards,
                     "list the boards",
                     error.to_string(),
                     now,
@@ -255,9 +258,12 @@ impl Boards {
             served.map(|board| board.slug).collect()
         });
         let referenced = seen.referenced.map(|(boards, rows)| {
-            self.report(&rows);
+            self.report("find its board", &rows);
             boards
         });
+        if let Some(rows) = seen.ageless {
+            self.report("collect the row", &rows);
+        }
         for slug in served.iter().chain(&referenced).flatten() {
             self.ensure(slug);
         }
@@ -278,16 +284,16 @@ impl Boards {
         }
     }
 
-    /// Rows that name no board: no pass sees them, so they are reported here, and left to people.
-    fn report(&self, rows: &[IllegalRow]) {
+    /// Rows that no pass sees (they name no board, or are over) are reported here, and left to people.
+    fn report(&self, what: &'static str, rows: &[IllegalRow]) {
         let (ledger, now) = (&self.template.ledger, self.template.clock.now());
-        let scope = |row: &IllegalRow| format!("store/{}", row.run);
+        let mut known = Vec::with_capacity(rows.len());
         for row in rows {
-            ledger.defer(scope(row), "find its board", row.to_string(), now, None);
+            let scope = Scope::store_row(&row.run);
+            ledger.defer(&scope, what, row.to_string(), now, None);
+            known.push(scope);
         }
-        ledger.retain("store", "find its board", |known| {
-            rows.iter().any(|row| scope(row) == known)
-        });
+        ledger.retain(Scope::Store, what, &known);
     }
 
     fn is_included(&self, slug: &BoardSlug) -> bool {
@@ -301,13 +307,13 @@ impl Boards {
         match self.pair(slug) {
             Ok(board) => {
                 log::info!("event=board_served board={slug}");
-                self.template.ledger.clear(slug.as_str(), "serve the board");
+                self.template.ledger.clear(slug, "serve the board");
                 self.directory.insert(board);
             }
             Err(error) => {
                 let why = format!("no thread for the board: {error}");
                 self.template.ledger.defer(
-                    slug.as_str(),
+                    slug,
                     "serve the board",
                     why,
                     self.template.clock.now(),
@@ -394,10 +400,16 @@ impl Boards {
 }
 
 async fn look(template: &BoardTemplate, mut kept: BTreeSet<BoardSlug>) -> Seen {
-    let referenced = template.readers.read(|reader| reader.boards()).await;
-    match &referenced {
-        Ok((boards, _)) => kept.extend(boards.iter().cloned()),
-        Err(error) => log::debug!("boards with open work not read: {error}"),
+    let rows = template
+        .readers
+        .read(|reader| Ok((reader.boards()?, reader.ageless()?)))
+        .await;
+    if let Err(error) = &rows {
+        log::debug!("boards with open work not read: {error}");
+    }
+    let (referenced, ageless) = rows.ok().unzip();
+    if let Some((boards, _)) = &referenced {
+        kept.extend(boards.iter().cloned());
     }
     let host = Arc::clone(&template.host);
     let found = template.engine.aside(move || host.list(&kept)).await;
@@ -405,7 +417,8 @@ async fn look(template: &BoardTemplate, mut kept: BTreeSet<BoardSlug>) -> Seen {
         .unwrap_or_else(|panic| Err(BoardError::Unreadable(format!("internal error: {panic}"))));
     Seen {
         found,
-        referenced: referenced.ok(),
+        referenced,
+        ageless,
     }
 }
 

@@ -20,6 +20,7 @@ use super::adopt::{Adopted, Prepared, add, prepare};
 use super::board_parts::BoardParts;
 use super::events::PoolEvent;
 use super::roster::{Forget, Grant, Granted, Want};
+use super::scope::Scope;
 use super::supervise::{DownGuard, Stop};
 use crate::board::{Board, Claimed, Ending, Listing, ReadyTask};
 use crate::domain::{Anchor, CLAIM_TTL_SECONDS, ClaimLock, RunRef, TaskId};
@@ -199,39 +200,32 @@ async fn claimable(parts: &BoardParts) -> Vec<ReadyTask> {
         .read(move |reader| reader.held_back(&slug, now))
         .await
     {
-        Ok(tasks) => tasks,
+        // What is no time holds nothing back; the passes tell of it.
+        Ok((tasks, _)) => tasks,
         Err(error) => {
-            parts.ledger.defer(
-                parts.slug.as_str(),
-                "look for work",
-                error.to_string(),
-                now,
-                None,
-            );
+            parts
+                .ledger
+                .defer(&parts.slug, "look for work", error.to_string(), now, None);
             return Vec::new();
         }
     };
     let lanes = Arc::clone(&parts.lanes);
     let limit = LOOK_AHEAD + held_back.len();
     let visit = move |board: &mut dyn Board, now| board.ready(&lanes, limit, now);
-    let Ok(Listing { ready, refused }) = parts
-        .visit(parts.slug.as_str(), "look for work", visit)
-        .await
+    let Ok(Listing { ready, refused }) = parts.visit(&parts.slug, "look for work", visit).await
     else {
         return Vec::new();
     };
-    parts.ledger.retain(parts.slug.as_str(), "claim", |scope| {
-        refused
-            .iter()
-            .any(|refusal| parts.scope(&refusal.task) == scope)
-    });
-    parts
-        .ledger
-        .retain(parts.slug.as_str(), MAKE_CLAIM, |scope| {
-            ready
-                .iter()
-                .any(|ready| parts.scope(ready.task.as_str()) == scope)
-        });
+    let left_alone: Vec<Scope> = refused
+        .iter()
+        .map(|refusal| parts.scope(&refusal.task))
+        .collect();
+    let listed: Vec<Scope> = ready
+        .iter()
+        .map(|ready| parts.scope(ready.task.as_str()))
+        .collect();
+    parts.ledger.retain(&parts.slug, "claim", &left_alone);
+    parts.ledger.retain(&parts.slug, MAKE_CLAIM, &listed);
     for refusal in refused {
         let next_try = refusal.until.map(crate::domain::Timestamp::from);
         parts.ledger.defer(
@@ -283,9 +277,7 @@ struct Held {
 async fn claim(parts: &BoardParts, task: &TaskId, grant: &Grant) -> Attempted {
     let scope = parts.scope(task.as_str());
     let Ok(anchor) = parts
-        .visit(parts.slug.as_str(), "look for work", |board, _| {
-            board.anchor()
-        })
+        .visit(&parts.slug, "look for work", |board, _| board.anchor())
         .await
     else {
         return Attempted::Failed;

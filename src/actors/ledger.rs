@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::scope::Scope;
 use crate::domain::{BoardSlug, Timestamp};
 
 /// Entries kept at most; what comes on top is counted only.
@@ -18,8 +19,8 @@ const CAUSE_LIMIT: usize = 300;
 /// Which piece of work: where, and what.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Item {
-    /// Where: a board, a task or a run, as `board[/task[/run]]`; or the pool's own `store` and `boards`.
-    pub scope: String,
+    /// Where.
+    pub scope: Scope,
     /// What was to be done.
     pub what: &'static str,
 }
@@ -75,7 +76,7 @@ impl Ledger {
     /// Puts a piece of work off, or says that it still is.
     pub fn defer(
         &self,
-        scope: impl Into<String>,
+        scope: impl Into<Scope>,
         what: &'static str,
         why: impl Into<String>,
         now: Timestamp,
@@ -126,30 +127,29 @@ impl Ledger {
     }
 
     /// The piece of work is done, or no longer to be done.
-    pub fn clear(&self, scope: &str, what: &'static str) {
+    pub fn clear(&self, scope: impl Into<Scope>, what: &'static str) {
         let item = Item {
-            scope: scope.to_owned(),
+            scope: scope.into(),
             what,
         };
         self.lock().remove(&item);
     }
 
     /// Everything about this scope is done.
-    pub fn clear_all(&self, scope: &str) {
-        self.clear_where(|item| item.scope == scope);
+    pub fn clear_all(&self, scope: &Scope) {
+        self.clear_where(|item| item.scope == *scope);
     }
 
     /// Nothing of a board and what is below it is to be done any more.
     pub fn clear_board(&self, board: &BoardSlug) {
-        let prefix = format!("{board}/");
-        self.clear_where(|item| item.scope == board.as_str() || item.scope.starts_with(&prefix));
+        self.clear_where(|item| item.scope.board() == Some(board));
     }
 
-    /// Clears everything of `what` directly below `parent` that `keep` does not name.
-    pub fn retain(&self, parent: &str, what: &'static str, keep: impl Fn(&str) -> bool) {
-        let prefix = format!("{parent}/");
+    /// Clears everything of `what` below `parent` that is not among `keep`.
+    pub fn retain(&self, parent: impl Into<Scope>, what: &'static str, keep: &[Scope]) {
+        let parent = parent.into();
         self.clear_where(|item| {
-            item.what == what && item.scope.starts_with(&prefix) && !keep(&item.scope)
+            item.what == what && item.scope.is_below(&parent) && !keep.contains(&item.scope)
         });
     }
 
@@ -203,24 +203,34 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{RunId, RunKey, TaskId};
+
+    fn board(slug: &str) -> BoardSlug {
+        BoardSlug::parse(slug).unwrap()
+    }
+
+    fn task(slug: &str, task: &str) -> Scope {
+        Scope::below(&board(slug), task)
+    }
 
     #[test]
     fn a_deferral_is_kept_once_and_counts_its_tries() {
         let ledger = Ledger::default();
+        let run = RunKey {
+            board: board("lab"),
+            task: TaskId::parse("t_1").unwrap(),
+            run: RunId::from(7),
+        };
         for second in 0..3 {
-            ledger.defer(
-                "lab/t_1/7",
-                "settle",
-                "locked",
-                Timestamp(f64::from(second)),
-                None,
-            );
+            let now = Timestamp(f64::from(second));
+            ledger.defer(&run, "settle", "locked", now, None);
         }
-        let [(_, entry)] = &ledger.entries()[..] else {
+        let [(item, entry)] = &ledger.entries()[..] else {
             panic!()
         };
         assert_eq!((entry.times, entry.since), (3, Timestamp(0.0)));
-        ledger.clear("lab/t_1/7", "settle");
+        assert_eq!(item.scope.to_string(), "lab/t_1/7");
+        ledger.clear(&run, "settle");
         assert!(ledger.is_empty());
     }
 
@@ -228,13 +238,8 @@ mod tests {
     fn the_ledger_is_bounded_and_says_how_much_it_dropped() {
         let ledger = Ledger::default();
         for n in 0..=LEDGER_LIMIT {
-            ledger.defer(
-                format!("lab/t_{n}"),
-                "refused",
-                "goal mode",
-                Timestamp(0.0),
-                None,
-            );
+            let scope = task("lab", &format!("t_{n}"));
+            ledger.defer(scope, "refused", "goal mode", Timestamp(0.0), None);
         }
         assert_eq!((ledger.len(), ledger.overflowed()), (LEDGER_LIMIT, 1));
     }
@@ -242,18 +247,26 @@ mod tests {
     #[test]
     fn what_is_no_longer_seen_leaves_the_ledger() {
         let ledger = Ledger::default();
-        for scope in ["lab/t_1", "lab/t_2", "lab2/t_1"] {
+        for scope in [
+            task("lab", "t_1"),
+            task("lab", "t_2"),
+            task("lab2", "t_1"),
+            task("store", "t_1"),
+            Scope::store_row("no board"),
+            Scope::Store,
+        ] {
             ledger.defer(scope, "refused", "goal mode", Timestamp(0.0), None);
         }
-        ledger.retain("lab", "refused", |scope| scope == "lab/t_2");
-        let scopes: Vec<_> = ledger
-            .entries()
-            .into_iter()
-            .map(|(item, _)| item.scope)
-            .collect();
-        assert_eq!(scopes, ["lab/t_2", "lab2/t_1"]);
-        ledger.clear_board(&BoardSlug::parse("lab").unwrap());
-        let left = ledger.entries();
-        assert_eq!(left.len(), 1, "{left:?}");
+        let scopes = || -> Vec<_> {
+            let entries = ledger.entries().into_iter();
+            entries.map(|(item, _)| item.scope.to_string()).collect()
+        };
+        ledger.retain(&board("lab"), "refused", &[task("lab", "t_2")]);
+        assert!(!scopes().contains(&"lab/t_1".to_owned()));
+        ledger.retain(Scope::Store, "refused", &[]);
+        ledger.clear_board(&board("lab"));
+        assert_eq!(scopes(), ["pool:store", "lab2/t_1", "store/t_1"]);
+        ledger.clear_board(&board("store"));
+        assert_eq!(scopes(), ["pool:store", "lab2/t_1"]);
     }
 }

@@ -42,6 +42,7 @@ mod reconcile;
 mod reconciler;
 mod reply;
 mod roster;
+mod scope;
 mod settle;
 mod snapshot;
 mod state_dir;
@@ -66,6 +67,7 @@ pub use reconcile::PassReport;
 pub use reconciler::{Reconciler, RunPass, Wake};
 pub use reply::{DeliveryError, Reply, ReplyStatus};
 pub use roster::{Grant, Granted, Presence, Roster, TakeAny, Taken};
+pub use scope::Scope;
 pub use state_dir::{StateDir, StateDirError};
 pub use view::{
     AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,

@@ -93,6 +93,9 @@ impl EndingPolicy {
             FailCause::NeverFetched => Ending::Release {
                 reason: Some("no worker of the execution pool fetched the run".to_owned()),
             },
+            FailCause::Unreadable => Ending::Release {
+                reason: Some("the execution pool cannot read its own record of the run".to_owned()),
+            },
             FailCause::Unsettled
             | FailCause::Unconfirmed
             | FailCause::Superseded
@@ -152,7 +155,7 @@ pub(super) fn not_before(result: &WorkerResult, now: Timestamp) -> Option<Timest
         WorkerResult::RateLimited {
             retry_after_seconds: Some(seconds),
             ..
-        } => Some(now + *seconds as f64),
+        } => Some((now + *seconds as f64).min(Timestamp::LAST)),
         _ => None,
     }
 }

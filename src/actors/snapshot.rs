@@ -170,7 +170,7 @@ fn board_view(board: &BoardActors) -> BoardView {
 
 fn deferral_view((item, entry): (Item, Deferral)) -> DeferralView {
     DeferralView {
-        scope: item.scope,
+        scope: item.scope.to_string(),
         what: item.what.to_owned(),
         why: entry.why,
         since: entry.since.0,

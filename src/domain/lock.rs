@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::InvalidId;
+use super::{InvalidId, RunId};
 
 /// The pool's configured identity: `[a-z0-9][a-z0-9_-]{0,31}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,30 @@ impl ClaimLock {
         format!("pool/{}:", pool.0)
     }
 
-    /// A lock as it was recorded in a store or on a board.
+    /// Takes a lock out of the store, which keeps none but those that pools make: `pool/<pool id>:<fence>:<nonce>`.
+    ///
+    /// # Errors
+    /// [`InvalidId`] for any other text.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let mut parts = text.splitn(3, ':');
+        let head = parts.next().and_then(|head| head.strip_prefix("pool/"));
+        let is_lock = head.is_some_and(|id| PoolId::parse(id).is_ok())
+            && parts
+                .next()
+                .is_some_and(|fence| Fence::parse(fence).is_ok())
+            && parts
+                .next()
+                .is_some_and(|nonce| RunId::parse(nonce).is_ok());
+        if is_lock {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(InvalidId {
+            what: "claim lock",
+            text: text.chars().take(80).collect(),
+        })
+    }
+
+    /// A lock as it was recorded on a board, whoever made it.
     #[must_use]
     pub fn recorded(text: &str) -> Self {
         Self(text.to_owned())
@@ -107,6 +130,22 @@ impl fmt::Display for ClaimLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_lock_that_a_pool_made_comes_out_of_a_store() {
+        for (text, valid) in [
+            ("pool/p1:aaaaaaaa:n1", true),
+            ("pool/p1:aaaaaaaa:", false),
+            ("pool/p1:aaaaaaaa", false),
+            ("pool/P1:aaaaaaaa:n1", false),
+            ("pool/p1:short:n1", false),
+            ("host:aaaaaaaa:n1", false),
+            ("2026-11-29T12:00:00Z", false),
+            ("", false),
+        ] {
+            assert_eq!(ClaimLock::parse(text).is_ok(), valid, "{text}");
+        }
+    }
 
     #[test]
     fn a_lock_is_recognised_by_its_fence_and_not_by_its_prefix() {

@@ -7,6 +7,16 @@ use std::ops::{Add, Sub};
 pub struct Timestamp(pub f64);
 
 impl Timestamp {
+    /// The last second of the year 9999. What lies beyond was meant otherwise: milliseconds, a date written as one number,
+    /// an overflow.
+    pub const LAST: Self = Self(253_402_300_799.0);
+
+    /// Takes a number out of a store: no point in time is after [`Self::LAST`], or as far before the epoch.
+    #[must_use]
+    pub fn parse(seconds: f64) -> Option<Self> {
+        (seconds.abs() <= Self::LAST.0).then_some(Self(seconds))
+    }
+
     /// Whole seconds, as boards and envelopes count them (rounded towards the past).
     #[must_use]
     pub fn whole_seconds(self) -> i64 {

@@ -44,7 +44,7 @@ pub enum HttpError {
         allow: &'static str,
     },
     /// A query of an operator endpoint is none.
-    #[error("the query is invalid: after is board/task/run, limit is a number")]
+    #[error("the query is invalid: after is what the page before gave as next, limit is a number")]
     BadQuery,
     /// The operator's bearer token is missing or another one.
     #[error("the operator's bearer token is required")]

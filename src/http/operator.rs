@@ -14,7 +14,7 @@ use super::error::{HttpError, only};
 use super::operator_auth::{OperatorAuth, require_token};
 use crate::actors::Pool;
 use crate::domain::{BoardSlug, RunId, RunKey, TaskId};
-use crate::store::{Record, StoreError};
+use crate::store::{PageStart, Record, StoreError};
 
 /// The text format that Prometheus asks for.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -22,6 +22,8 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 const PAGE_DEFAULT: u32 = 100;
 /// Assignments on one page at most.
 const PAGE_LIMIT: u32 = 1000;
+/// How a page begins after a row that has no name. No board has a colon in its own.
+const ROW: &str = "row:";
 /// The page for people.
 const PAGE: &str = include_str!("page.html");
 
@@ -146,38 +148,46 @@ impl AssignmentView {
 
 async fn assignments(pool: Data<Pool>, query: Query<PageQuery>) -> Result<HttpResponse, HttpError> {
     let after = match query.after.as_deref() {
-        None => None,
-        Some(text) => Some(parse_key(text).ok_or(HttpError::BadQuery)?),
+        None => PageStart::First,
+        Some(text) => parse_start(text).ok_or(HttpError::BadQuery)?,
     };
     let limit = query.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_LIMIT);
-    let rows = pool
+    let page = pool
         .readers()
-        .read(move |reader| reader.page(after.as_ref(), limit))
+        .read(move |reader| reader.page(&after, limit))
         .await;
-    let rows = rows.map_err(|error| unreadable(&error))?;
-    let full = rows.len() == limit as usize;
+    let page = page.map_err(|error| unreadable(&error))?;
     let (mut views, mut illegal) = (Vec::new(), Vec::new());
-    for row in rows {
+    for row in page.rows {
         match row {
             Ok(record) => views.push(AssignmentView::of(&record)),
             Err(row) => illegal.push(row.to_string()),
         }
     }
-    let next = views
-        .last()
-        .filter(|_| full)
-        .map(|view| format!("{}/{}/{}", view.board, view.task, view.run));
+    let next = page.next.as_ref().map(show_start);
     Ok(HttpResponse::Ok().json(json!({ "assignments": views, "illegal": illegal, "next": next })))
 }
 
-/// A run as `board/task/run`.
-fn parse_key(text: &str) -> Option<RunKey> {
+/// Where a page begins: after a run, as `board/task/run`, or after a row without such a name, as `row:number`.
+fn parse_start(text: &str) -> Option<PageStart> {
+    if let Some(number) = text.strip_prefix(ROW) {
+        return Some(PageStart::Row(number.parse().ok()?));
+    }
     let mut parts = text.splitn(3, '/');
-    Some(RunKey {
+    Some(PageStart::Run(RunKey {
         board: BoardSlug::parse(parts.next()?).ok()?,
         task: TaskId::parse(parts.next()?).ok()?,
         run: RunId::parse(parts.next()?).ok()?,
-    })
+    }))
+}
+
+/// The same as it is asked for.
+fn show_start(start: &PageStart) -> String {
+    match start {
+        PageStart::First => String::new(),
+        PageStart::Run(key) => key.to_string(),
+        PageStart::Row(number) => format!("{ROW}{number}"),
+    }
 }
 
 fn unreadable(error: &StoreError) -> HttpError {

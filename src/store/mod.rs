@@ -39,7 +39,7 @@ use place::Place;
 pub use error::{AddRefusal, FileProblem, Refusal, StoreError};
 pub use group::Job;
 pub use operations::Operation;
-pub use read::Reader;
+pub use read::{Page, PageStart, Reader};
 pub use records::{ClaimEntry, Intent, NewClaim, Record, Texts};
 pub use tx::Tx;
 

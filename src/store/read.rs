@@ -5,11 +5,34 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Params, params};
 
-use super::records::{Columns, key_of, read_intent, read_record};
+use super::records::{AFTER_RECORD, Columns, key_of, read_intent, read_record};
 use super::{Intent, Record, StoreError, Texts, Tx, open, sql};
-use crate::domain::{BoardSlug, Fence, IllegalRow, RunKey, TaskId, Timestamp};
+use crate::domain::{BoardSlug, ClaimLock, Fence, IllegalRow, RunKey, TaskId, Timestamp};
+
+/// Where a page begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PageStart {
+    /// At the first assignment.
+    #[default]
+    First,
+    /// After this run, known or not.
+    Run(RunKey),
+    /// After the row of this number: one whose name cannot be understood has no other.
+    Row(i64),
+}
+
+/// A page of assignments.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The assignments; a row that cannot be understood stands among the others.
+    pub rows: Vec<Result<Record, IllegalRow>>,
+    /// Where the next one begins; `None` after the last one.
+    pub next: Option<PageStart>,
+}
+
+type PageRow = (Result<Record, IllegalRow>, PageStart);
 
 /// A connection that only reads.
 #[derive(Debug)]
@@ -102,20 +125,63 @@ impl Reader {
         Ok((boards, illegal))
     }
 
-    /// Tasks of a board that are not to be claimed again before a time that is yet to come.
+    /// Tasks of a board that are not to be claimed again before a time that is yet to come, and each entry whose time is
+    /// none: it holds nothing back.
     ///
     /// # Errors
     /// [`StoreError::File`] if the file cannot be read.
-    pub fn held_back(&self, board: &BoardSlug, now: Timestamp) -> Result<Vec<TaskId>, StoreError> {
-        let tasks = self
+    pub fn held_back(
+        &self,
+        board: &BoardSlug,
+        now: Timestamp,
+    ) -> Result<(Vec<TaskId>, Vec<IllegalRow>), StoreError> {
+        let rows = self
             .tx()
             .all(sql::HELD_BACK, params![board.as_str(), now.0], |row| {
                 let columns = Columns::of(row);
                 let text = columns.text(1, "task_id")?;
+                columns.time(3, "not_before")?;
                 TaskId::parse(&text).map_err(|_| columns.illegal("task_id", &text))
             })?;
-        // A name that is none cannot be that of a task that could be claimed.
-        Ok(tasks.into_iter().flatten().collect())
+        let (mut tasks, mut illegal) = (Vec::new(), Vec::new());
+        for row in rows {
+            match row {
+                Ok(task) => tasks.push(task),
+                Err(row) => illegal.push(row),
+            }
+        }
+        Ok((tasks, illegal))
+    }
+
+    /// The locks of all claims on a board that the store knows of, also where the rest of their rows cannot be understood.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn locks(&self, board: &BoardSlug) -> Result<Vec<ClaimLock>, StoreError> {
+        let locks = self
+            .tx()
+            .all(sql::LOCKS_OF_BOARD, [board.as_str()], |row| {
+                Columns::of(row).lock(3, "claim_lock")
+            })?;
+        Ok(locks.into_iter().flatten().collect())
+    }
+
+    /// Rows that are over and whose age cannot be told, so that they are never collected; some of them, if they are many.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn ageless(&self) -> Result<Vec<IllegalRow>, StoreError> {
+        let mut found = Vec::new();
+        for (query, column) in [
+            (sql::AGELESS_ENDED, "updated_at"),
+            (sql::AGELESS_DELIVERIES, "received_at"),
+        ] {
+            let rows = self.tx().all(query, [Timestamp::LAST.0], |row| {
+                Columns::of(row).time(3, column)
+            })?;
+            found.extend(rows.into_iter().filter_map(Result::err));
+        }
+        Ok(found)
     }
 
     /// One assignment.
@@ -141,18 +207,43 @@ impl Reader {
         })
     }
 
-    /// At most `limit` assignments in any state, in the order of board, task and run, after `after`.
+    /// At most `limit` assignments in any state, in the order of board, task and run.
     ///
     /// # Errors
     /// [`StoreError::File`] if the file cannot be read.
-    pub fn page(
+    pub fn page(&self, after: &PageStart, limit: u32) -> Result<Page, StoreError> {
+        let rows = match after {
+            PageStart::First => self.page_rows(sql::PAGE, params!["", "", "", limit]),
+            PageStart::Run(key) => {
+                let (board, task, run) = key_of(key);
+                self.page_rows(sql::PAGE, params![board, task, run, limit])
+            }
+            PageStart::Row(number) => self.page_rows(sql::PAGE_AFTER_ROW, params![number, limit]),
+        }?;
+        let is_full = rows.len() == limit as usize;
+        let mut page = Page::default();
+        for row in rows.into_iter().flatten() {
+            let (row, start) = row;
+            page.next = is_full.then_some(start);
+            page.rows.push(row);
+        }
+        Ok(page)
+    }
+
+    /// Each row with where the next page begins if it is the last one.
+    fn page_rows(
         &self,
-        after: Option<&RunKey>,
-        limit: u32,
-    ) -> Result<Vec<Result<Record, IllegalRow>>, StoreError> {
-        let (board, task, run) = after.map_or(("", "", ""), key_of);
-        self.tx()
-            .all(sql::PAGE, params![board, task, run, limit], read_record)
+        query: &str,
+        params: impl Params,
+    ) -> Result<Vec<Result<PageRow, IllegalRow>>, StoreError> {
+        self.tx().all(query, params, |row| {
+            let record = read_record(row);
+            let start = match &record {
+                Ok(record) => PageStart::Run(record.assignment.binding().key.clone()),
+                Err(_) => PageStart::Row(Columns::of(row).integer(AFTER_RECORD, "rowid")?),
+            };
+            Ok((record, start))
+        })
     }
 
     /// How many assignments are in each state, by the spelling of the store.

@@ -48,6 +48,8 @@ pub struct ClaimEntry {
     pub cause: Option<FailCause>,
     /// Offers of the current attempt.
     pub offers: i64,
+    /// The poll that was offered last.
+    pub last_poll: Option<String>,
     /// No further try on the board before.
     pub not_before: Option<Timestamp>,
     /// When the board last confirmed the claim.
@@ -84,36 +86,54 @@ pub struct Texts {
     pub result_json: Option<String>,
 }
 
-/// The columns that decide, and the poll that was offered last; in this order, from `assignments a` and `claims c`.
-macro_rules! core_columns {
-    () => {
-        "a.board,a.task_id,a.run_id,a.worker_ordinal,a.attempt,a.state,a.lease_until,a.last_heartbeat,a.result_digest,\
-         a.created_at,a.updated_at,c.offers,c.cause"
-    };
-}
-pub(super) use core_columns;
-
-/// The columns of a [`Record`], in this order.
+/// The columns of a row, in this order, from `assignments a` and `claims c`. Whoever reads a row reads all of them: what keeps
+/// a pass from it keeps its worker from it too, and the other way round.
 macro_rules! record_columns {
     () => {
-        concat!(
-            $crate::store::records::core_columns!(),
-            ",a.assignment_digest,c.claim_lock,c.run_sequence,c.event_sequence,c.anchor_task,c.anchor_created_at,\
-             c.not_before,c.confirmed_at,c.board_heartbeat_at"
-        )
+        "a.board,a.task_id,a.run_id,a.worker_ordinal,a.attempt,a.state,a.lease_until,a.last_heartbeat,a.result_digest,\
+         a.created_at,a.updated_at,c.offers,c.cause,c.last_poll,a.assignment_digest,c.claim_lock,c.run_sequence,\
+         c.event_sequence,c.anchor_task,c.anchor_created_at,c.not_before,c.confirmed_at,c.board_heartbeat_at,\
+         a.result_json IS NOT NULL"
     };
 }
 pub(super) use record_columns;
 
 /// Characters that are shown of each part of a row's name: more than a valid one can have.
 const NAME_SHOWN: usize = 256;
+/// Bytes that are shown of what is no text.
+const BYTES_SHOWN: usize = 64;
 
-/// The first column after [`core_columns`].
-pub(super) const AFTER_CORE: usize = 13;
+/// The first column after [`record_columns`].
+pub(super) const AFTER_RECORD: usize = 24;
 
-/// Reads the columns of [`core_columns`].
-pub(super) fn read_assignment(row: &SqlRow<'_>) -> Result<Assignment, IllegalRow> {
+/// Reads the columns of [`record_columns`].
+pub(super) fn read_record(row: &SqlRow<'_>) -> Result<Record, IllegalRow> {
     let columns = Columns::of(row);
+    let optional_time = |index, column| columns.optional(index, column, Columns::time);
+    let offers = columns.optional(11, "offers", Columns::integer)?;
+    Ok(Record {
+        assignment: read_assignment(&columns, offers)?,
+        lease_until: columns.time(6, "lease_until")?,
+        last_heartbeat: columns.time(7, "last_heartbeat")?,
+        created_at: columns.time(9, "created_at")?,
+        updated_at: columns.time(10, "updated_at")?,
+        assignment_digest: columns.text(14, "assignment_digest")?,
+        claim: ClaimEntry {
+            offers: offers.unwrap_or(0),
+            cause: columns
+                .optional(12, "cause", Columns::text)?
+                .and_then(|text| FailCause::parse(&text)),
+            last_poll: columns.optional(13, "last_poll", Columns::text)?,
+            lock: columns.optional(15, "claim_lock", Columns::lock)?,
+            anchor: columns.anchor(16)?,
+            not_before: optional_time(20, "not_before")?,
+            confirmed_at: optional_time(21, "confirmed_at")?,
+            board_heartbeat_at: optional_time(22, "board_heartbeat_at")?,
+        },
+    })
+}
+
+fn read_assignment(columns: &Columns<'_>, offers: Option<i64>) -> Result<Assignment, IllegalRow> {
     Assignment::rehydrate(Row {
         board: columns.text(0, "board")?,
         task_id: columns.text(1, "task_id")?,
@@ -124,46 +144,11 @@ pub(super) fn read_assignment(row: &SqlRow<'_>) -> Result<Assignment, IllegalRow
         lease_until: columns.real(6, "lease_until")?,
         last_heartbeat: columns.real(7, "last_heartbeat")?,
         result_digest: columns.optional(8, "result_digest", Columns::text)?,
+        has_result: columns.integer(23, "result_json")? != 0,
         created_at: columns.real(9, "created_at")?,
         updated_at: columns.real(10, "updated_at")?,
-        offers: columns
-            .optional(11, "offers", Columns::integer)?
-            .unwrap_or(0),
+        offers: offers.unwrap_or(0),
         cause: columns.optional(12, "cause", Columns::text)?,
-    })
-}
-
-/// Reads the columns of [`record_columns`].
-pub(super) fn read_record(row: &SqlRow<'_>) -> Result<Record, IllegalRow> {
-    let columns = Columns::of(row);
-    let time = |index, column| columns.real(index, column).map(Timestamp);
-    let optional_time = |index, column| {
-        Ok(columns
-            .optional(index, column, Columns::real)?
-            .map(Timestamp))
-    };
-    Ok(Record {
-        assignment: read_assignment(row)?,
-        lease_until: time(6, "lease_until")?,
-        last_heartbeat: time(7, "last_heartbeat")?,
-        created_at: time(9, "created_at")?,
-        updated_at: time(10, "updated_at")?,
-        assignment_digest: columns.text(AFTER_CORE, "assignment_digest")?,
-        claim: ClaimEntry {
-            offers: columns
-                .optional(11, "offers", Columns::integer)?
-                .unwrap_or(0),
-            cause: columns
-                .optional(12, "cause", Columns::text)?
-                .and_then(|text| FailCause::parse(&text)),
-            lock: columns
-                .optional(14, "claim_lock", Columns::text)?
-                .map(|text| ClaimLock::recorded(&text)),
-            anchor: columns.anchor(15)?,
-            not_before: optional_time(19, "not_before")?,
-            confirmed_at: optional_time(20, "confirmed_at")?,
-            board_heartbeat_at: optional_time(21, "board_heartbeat_at")?,
-        },
     })
 }
 
@@ -176,7 +161,7 @@ pub(super) fn read_intent(row: &SqlRow<'_>) -> Result<Intent, IllegalRow> {
     Ok(Intent {
         board: BoardSlug::parse(&board).map_err(|_| columns.illegal("board", &board))?,
         task: TaskId::parse(&task).map_err(|_| columns.illegal("task_id", &task))?,
-        lock: ClaimLock::recorded(&columns.text(2, "claim_lock")?),
+        lock: columns.lock(2, "claim_lock")?,
         ordinal: u16::try_from(ordinal)
             .map(Ordinal)
             .map_err(|_| columns.illegal("worker_ordinal", &ordinal.to_string()))?,
@@ -242,6 +227,16 @@ impl<'r> Columns<'r> {
         }
     }
 
+    /// A point in time.
+    pub(super) fn time(&self, index: usize, column: &'static str) -> Result<Timestamp, IllegalRow> {
+        Timestamp::parse(self.real(index, column)?).ok_or_else(|| self.misfit(index, column))
+    }
+
+    /// The lock of a claim of this pool.
+    pub(super) fn lock(&self, index: usize, column: &'static str) -> Result<ClaimLock, IllegalRow> {
+        ClaimLock::parse(&self.text(index, column)?).map_err(|_| self.misfit(index, column))
+    }
+
     pub(super) fn optional<T>(
         &self,
         index: usize,
@@ -275,7 +270,16 @@ fn show(value: ValueRef<'_>) -> String {
         ValueRef::Null => "NULL".to_owned(),
         ValueRef::Integer(number) => number.to_string(),
         ValueRef::Real(number) => number.to_string(),
-        ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        ValueRef::Blob(bytes) => format!("a blob of {} bytes", bytes.len()),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => format!("no UTF-8: {}", hexadecimal(bytes)),
+        },
+        ValueRef::Blob(bytes) => format!("x'{}'", hexadecimal(bytes)),
     }
+}
+
+/// The first bytes, so that rows which differ in them are told apart.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let shown = bytes.iter().take(BYTES_SHOWN);
+    shown.map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,8 +1,8 @@
 //! The store as the reference means it, for the conformance tests alone. Nothing in the pool uses it.
 //!
 //! It runs the same operations on the same tables. Where the reference is looser than the pool allows itself to be, that
-//! is here: `finalize` works from any state and needs no evidence, offers are not counted, expiry goes over all rows, runs
-//! that were never fetched wait for ever, there are three slots, and a record is a whole row as it stands.
+//! is here: `finalize` works from any state and needs no evidence, offers are not counted, expiry goes over all rows, leases of
+//! 0 never end, runs that were never fetched wait for ever, there are three slots, and a record is a whole row as it stands.
 
 use std::path::{Path, PathBuf};
 
@@ -260,7 +260,7 @@ impl ReferenceStore {
     pub fn expire_leases(&mut self, max_attempts: i64, now: Timestamp) -> Result<Vec<Json>> {
         let policy = policy(self.lease_seconds(), max_attempts);
         let step = Step(move |tx: &Tx<'_>, now| {
-            let sql = "SELECT board,task_id,run_id FROM assignments WHERE state='running' \
+            let sql = "SELECT board,task_id,run_id FROM assignments WHERE state='running' AND lease_until>0 \
                        ORDER BY updated_at,board,task_id,run_id";
             let keys = healthy(tx.all(sql, [], |row| {
                 let columns = Columns::of(row);

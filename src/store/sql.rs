@@ -2,7 +2,7 @@
 //!
 //! A partial index serves a query only if the index's own condition is repeated in it, to the letter; hence the macros.
 
-use super::records::{core_columns, record_columns};
+use super::records::record_columns;
 
 macro_rules! live {
     () => {
@@ -36,9 +36,8 @@ macro_rules! statements {
 
 statements! {
     // Reading what a transition starts from.
-    CORE_BY_KEY = "SELECT ", core_columns!(), ",c.last_poll", joined!(),
-        "WHERE a.board=?1 AND a.task_id=?2 AND a.run_id=?3";
-    CORE_OF_ORDINAL = "SELECT ", core_columns!(), ",c.last_poll", joined!(),
+    RECORD_BY_KEY = "SELECT ", record_columns!(), joined!(), "WHERE a.board=?1 AND a.task_id=?2 AND a.run_id=?3";
+    RECORD_OF_ORDINAL = "SELECT ", record_columns!(), joined!(),
         "WHERE a.worker_ordinal=?1 AND a.", live!();
 
     // Writing a transition.
@@ -52,10 +51,17 @@ statements! {
         VALUES(?1,?2,?3,?4,?5,?6,?7) ON CONFLICT(board,task_id,run_id) \
         DO UPDATE SET offers=excluded.offers,cause=excluded.cause,last_poll=coalesce(excluded.last_poll,last_poll)";
 
+    // Freeing a slot from a row that cannot be understood: nothing but its state and its cause is touched.
+    LET_GO_CAUSE = "INSERT INTO claims(board,task_id,run_id,cause,created_at) \
+        SELECT board,task_id,run_id,CASE state WHEN 'result' THEN 'unsettled' ELSE 'unreadable' END,?2 FROM assignments \
+        WHERE worker_ordinal=?1 AND ", live!(), " \
+        ON CONFLICT(board,task_id,run_id) DO UPDATE SET cause=coalesce(cause,excluded.cause)";
+    LET_GO = "UPDATE assignments SET state='lease_failed' WHERE worker_ordinal=?1 AND ", live!();
+
     // Offers, heartbeats.
     PAYLOAD = "SELECT board,task_id,run_id,payload_json,assignment_digest FROM assignments \
         WHERE board=?1 AND task_id=?2 AND run_id=?3";
-    DELIVERY = "SELECT digest FROM deliveries WHERE delivery_id=?1";
+    DELIVERY = "SELECT delivery_id,kind,received_at,digest FROM deliveries WHERE delivery_id=?1";
     /// Adds nothing where a delivery of this name is known.
     ADD_DELIVERY = "INSERT INTO deliveries(delivery_id,kind,digest,received_at) VALUES(?1,'heartbeat',?2,?3) \
         ON CONFLICT(delivery_id) DO NOTHING";
@@ -97,11 +103,21 @@ statements! {
     UNSETTLED_OF_BOARD = "SELECT ", record_columns!(), joined!(), "WHERE a.board=?1 AND a.", unsettled!(),
         " ORDER BY a.updated_at,a.task_id,a.run_id";
     LIVE = "SELECT ", record_columns!(), joined!(), "WHERE a.", live!(), " ORDER BY a.worker_ordinal";
-    RECORD_BY_KEY = "SELECT ", record_columns!(), joined!(), "WHERE a.board=?1 AND a.task_id=?2 AND a.run_id=?3";
     /// In the order of the key, after the given one.
-    PAGE = "SELECT ", record_columns!(), joined!(),
+    PAGE = "SELECT ", record_columns!(), ",a.rowid", joined!(),
         "WHERE (a.board,a.task_id,a.run_id)>(?1,?2,?3) ORDER BY a.board,a.task_id,a.run_id LIMIT ?4";
-    HELD_BACK = "SELECT DISTINCT board,task_id,run_id FROM claims WHERE board=?1 AND not_before>?2";
+    /// The same after the row of a number, whatever its key is.
+    PAGE_AFTER_ROW = "SELECT ", record_columns!(), ",a.rowid", joined!(),
+        "WHERE (a.board,a.task_id,a.run_id)>(SELECT board,task_id,run_id FROM assignments WHERE rowid=?1) \
+        ORDER BY a.board,a.task_id,a.run_id LIMIT ?2";
+    /// Texts and blobs are greater than every number: they are read, to be told of.
+    HELD_BACK = "SELECT board,task_id,run_id,not_before FROM claims WHERE board=?1 AND not_before>?2";
+    /// Of rows that cannot be understood too, as far as their locks can.
+    LOCKS_OF_BOARD = "SELECT c.board,c.task_id,c.run_id,c.claim_lock", joined!(), "WHERE a.board=?1 AND a.", unsettled!(),
+        " UNION ALL SELECT board,task_id,'',claim_lock FROM intents WHERE board=?1";
+    /// Everything that is no number is greater than all numbers.
+    AGELESS_ENDED = "SELECT board,task_id,run_id,updated_at FROM assignments WHERE ", ended!(), " AND updated_at>?1 LIMIT 100";
+    AGELESS_DELIVERIES = "SELECT delivery_id,kind,digest,received_at FROM deliveries WHERE received_at>?1 LIMIT 100";
     TEXTS = "SELECT board,task_id,run_id,payload_json,result_json FROM assignments \
         WHERE board=?1 AND task_id=?2 AND run_id=?3";
     BOARDS = "SELECT board,task_id,run_id FROM assignments WHERE ", unsettled!(),

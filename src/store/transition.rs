@@ -5,8 +5,8 @@
 
 use rusqlite::{Row, params};
 
-use super::records::{AFTER_CORE, Columns, read_assignment};
-use super::{StoreError, Tx, sql};
+use super::records::read_record;
+use super::{Record, StoreError, Tx, sql};
 use crate::domain::{Assignment, Change, FailCause, IllegalRow, Ordinal, StateName};
 
 /// An assignment and the part of its entry that a transition may change.
@@ -17,7 +17,7 @@ pub(super) struct Loaded {
 
 /// The entry as it was read.
 pub(super) struct Entry {
-    offers: Option<i64>,
+    offers: i64,
     cause: Option<FailCause>,
     /// The poll that was offered last.
     pub(super) last_poll: Option<String>,
@@ -31,33 +31,33 @@ impl Entry {
 
     fn differs_from(&self, change: &Change) -> bool {
         let columns = change.columns();
-        self.cause != columns.cause || self.offers.unwrap_or(0) != i64::from(columns.offers)
+        self.cause != columns.cause || self.offers != i64::from(columns.offers)
     }
 }
 
 impl Loaded {
     fn read(row: &Row<'_>) -> Result<Self, IllegalRow> {
-        let columns = Columns::of(row);
+        let Record {
+            assignment, claim, ..
+        } = read_record(row)?;
         Ok(Self {
-            assignment: read_assignment(row)?,
+            assignment,
             entry: Entry {
-                offers: columns.optional(11, "offers", Columns::integer)?,
-                cause: columns
-                    .optional(12, "cause", Columns::text)?
-                    .and_then(|text| FailCause::parse(&text)),
-                last_poll: columns.optional(AFTER_CORE, "last_poll", Columns::text)?,
+                offers: claim.offers,
+                cause: claim.cause,
+                last_poll: claim.last_poll,
             },
         })
     }
 
     /// The assignment of a run. The names are those of a message and need not be valid.
     pub(super) fn by_key(tx: &Tx<'_>, key: (&str, &str, &str)) -> Result<Option<Self>, StoreError> {
-        tx.first(sql::CORE_BY_KEY, key, Self::read)
+        tx.first(sql::RECORD_BY_KEY, key, Self::read)
     }
 
     /// The assignment that occupies a slot.
     pub(super) fn of_ordinal(tx: &Tx<'_>, ordinal: Ordinal) -> Result<Option<Self>, StoreError> {
-        tx.first(sql::CORE_OF_ORDINAL, [ordinal.0], Self::read)
+        tx.first(sql::RECORD_OF_ORDINAL, [ordinal.0], Self::read)
     }
 }
 

@@ -141,6 +141,74 @@ fn assignments_come_page_by_page_each_once() {
     }
 }
 
+/// Every row and every complaint of the assignments, page by page.
+fn pages(served: &Served, limit: usize) -> (Vec<String>, Vec<String>) {
+    let (mut runs, mut illegal, mut after) = (Vec::new(), Vec::new(), String::new());
+    loop {
+        let target = format!("/api/v1/assignments?limit={limit}{after}");
+        let page = served.operate("GET", &target, "");
+        assert_eq!(page.status, 200, "{target}");
+        let document = page.json();
+        let (rows, complaints) = (&document["assignments"], &document["illegal"]);
+        let (rows, complaints) = (rows.as_array().unwrap(), complaints.as_array().unwrap());
+        assert!(rows.len() + complaints.len() <= limit);
+        runs.extend(
+            rows.iter()
+                .map(|row| row["run"].as_str().unwrap().to_owned()),
+        );
+        illegal.extend(
+            complaints
+                .iter()
+                .map(|row| row.as_str().unwrap().to_owned()),
+        );
+        match document["next"].as_str() {
+            Some(next) => after = format!("&after={}", next.replace('/', "%2F")),
+            None => return (runs, illegal),
+        }
+    }
+}
+
+#[test]
+fn pages_full_of_rows_that_cannot_be_read_are_gone_through_like_any_other() {
+    let stage = Stage::new(3);
+    let board = stage.board("lab");
+    let mut served = Served::start(stage);
+    let (_, job) = served.running(&board, "t", 0);
+    let store = served.stage.settings.state_dir.join("assignments.db");
+    let sql = rusqlite::Connection::open(store).unwrap();
+    // Names of every kind, on both sides of the good one; three of each, and one whose state is none.
+    for name in [
+        "'A B'",
+        "x'ff'",
+        "x'00'",
+        "''",
+        "CAST(x'80ff' AS TEXT)",
+        "'t_0'",
+    ] {
+        for run in ["1", "2", "3"] {
+            let row = format!(
+                "INSERT INTO assignments VALUES('lab',{name},'{run}',1,1,'d','{{}}','none',0,0,NULL,NULL,0,0)"
+            );
+            sql.execute(&row, []).unwrap();
+        }
+    }
+    for limit in [1, 2, 3, 100] {
+        let (runs, illegal) = pages(&served, limit);
+        assert_eq!(runs, [job.envelope["run_id"].as_str().unwrap()], "{limit}");
+        assert_eq!(illegal.len(), 18, "{limit}: {illegal:#?}");
+        let once: BTreeSet<_> = illegal.iter().collect();
+        assert_eq!(
+            once.len(),
+            18,
+            "{limit}: each by its own name: {illegal:#?}"
+        );
+    }
+    for query in ["after=row:", "after=row:x", "after=row:1x"] {
+        let answer = served.operate("GET", &format!("/api/v1/assignments?{query}"), "");
+        assert_error(&answer, 400, "invalid_query");
+    }
+}
+
 /// A sample's name, its labels, and its value.
 fn sample(line: &str) -> (&str, Vec<(&str, &str)>, f64) {
     let (series, value) = line.rsplit_once(' ').unwrap();

@@ -66,7 +66,7 @@ fn has(pool: &Running<'_>, scope: &str, what: &str) -> bool {
     let entries = pool.pool.ledger().entries();
     entries
         .iter()
-        .any(|(item, _)| item.scope.starts_with(scope) && item.what == what)
+        .any(|(item, _)| item.scope.to_string().starts_with(scope) && item.what == what)
 }
 
 #[actix::test]
@@ -312,7 +312,7 @@ async fn the_first_cycle_over_a_poisoned_store_and_no_boards_is_guarded() {
         cycle.deferred > 0 && cycle.not_ready.is_empty(),
         "{cycle:?}"
     );
-    assert!(has(&pool, "boards", "list the boards"));
+    assert!(has(&pool, "pool:boards", "list the boards"));
     assert_eq!(pool.snapshot().await.counts.lease_failed, 1);
 }
 
@@ -370,7 +370,7 @@ async fn boards_that_cannot_be_listed_are_put_off_and_the_known_ones_go_on() {
     std::fs::write(root.join("boards"), "no directory").unwrap();
     let boards = pool.pool.boards().unwrap();
     boards.ask(ListBoards).await.unwrap();
-    assert!(has(&pool, "boards", "list the boards"));
+    assert!(has(&pool, "pool:boards", "list the boards"));
     assert!(
         pool.pool.board(&board).is_some(),
         "what cannot be listed stays as it was"
@@ -379,7 +379,7 @@ async fn boards_that_cannot_be_listed_are_put_off_and_the_known_ones_go_on() {
     std::fs::remove_file(root.join("boards")).unwrap();
     std::fs::rename(root.join("aside"), root.join("boards")).unwrap();
     boards.ask(ListBoards).await.unwrap();
-    assert!(!has(&pool, "boards", "list the boards"));
+    assert!(!has(&pool, "pool:boards", "list the boards"));
     stage.task(&board, "t");
     pool.worker(0).poll().await;
     pool.hear_after_a_while(|event| matches!(event, PoolEvent::Added(_)))

@@ -157,7 +157,7 @@ async fn a_task_that_cannot_be_claimed_holds_up_no_other() {
         .ledger()
         .entries()
         .into_iter()
-        .map(|(item, _)| (item.scope, item.what))
+        .map(|(item, _)| (item.scope.to_string(), item.what))
         .collect();
     assert_eq!(scopes, [(format!("lab/{odd}"), "make the claim")]);
     assert_eq!(stage.status(&board, &odd), "ready");

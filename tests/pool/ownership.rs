@@ -261,7 +261,7 @@ async fn a_claim_of_this_pools_id_that_the_store_does_not_know_is_reported_and_l
         panic!("{entries:?}")
     };
     assert_eq!(
-        (item.scope.as_str(), item.what),
+        (item.scope.to_string().as_str(), item.what),
         (format!("lab/{task}").as_str(), "unknown claim")
     );
     assert!(entry.why.contains("another store"), "{}", entry.why);

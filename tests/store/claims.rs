@@ -4,7 +4,7 @@ use hermes_pool::domain::{StateName, Timestamp};
 use hermes_pool::store::operations::{
     Added, DropIntent, IsIntended, NoteBoardHeartbeat, NoteConfirmed, RecordIntent, SetNotBefore,
 };
-use hermes_pool::store::{AddRefusal, ClaimEntry};
+use hermes_pool::store::{AddRefusal, ClaimEntry, PageStart};
 
 use super::fixtures::*;
 
@@ -83,6 +83,7 @@ fn what_is_noted_beside_a_run_is_read_with_it() {
         anchor: Some(anchor()),
         cause: None,
         offers: 1,
+        last_poll: Some("p1".to_owned()),
         not_before: Some(at + 2.0),
         confirmed_at: Some(at),
         board_heartbeat_at: Some(at + 1.0),
@@ -101,11 +102,12 @@ fn a_reader_sees_each_commit_and_pages_through_everything() {
     }
     fixture.offer(1, "p");
     assert_eq!(reader.boards().unwrap().0, [board()].into());
-    let first = reader.page(None, 2).unwrap();
-    let last = first[1].as_ref().unwrap().assignment.binding().clone();
-    assert_eq!(last.key, key(2));
-    let second = reader.page(Some(&last.key), 2).unwrap();
-    assert_eq!(second.len(), 1);
+    let first = reader.page(&PageStart::First, 2).unwrap();
+    assert_eq!(first.rows.len(), 2);
+    let next = first.next.unwrap();
+    assert_eq!(next, PageStart::Run(key(2)));
+    let second = reader.page(&next, 2).unwrap();
+    assert_eq!((second.rows.len(), second.next), (1, None));
     let mut counts = reader.counts().unwrap();
     counts.sort();
     let (assigned, running) = (StateName::Assigned.as_str(), StateName::Running.as_str());

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use hermes_pool::domain::{Ordinal, StateName};
+use hermes_pool::protocol::Digest;
 use hermes_pool::store::operations::OfferReply;
 use hermes_pool::store::{AddRefusal, FileProblem, Reader, Store, StoreError};
 use rusqlite::config::DbConfig;
@@ -21,7 +22,8 @@ const REFERENCE_COLLECTS: &str =
     "DELETE FROM assignments WHERE state IN ('finalized','stale') AND updated_at < ?";
 
 fn reference_adds(connection: &Connection, run: &str, ordinal: i64) -> rusqlite::Result<usize> {
-    let digest = "d".repeat(64);
+    let digest = Digest::of(b"{}");
+    let digest = digest.as_str();
     let now = START.0;
     let values = params![
         "lab", "t_1", run, ordinal, 1, digest, "{}", "assigned", now, now

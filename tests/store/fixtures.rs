@@ -6,7 +6,7 @@ use hermes_pool::domain::{
     Anchor, Attempt, Binding, BoardSlug, ClaimLock, Evidence, LeasePolicy, Ordinal, Receipt, RunId,
     RunKey, TaskId, Timestamp,
 };
-use hermes_pool::protocol::{self, Kind};
+use hermes_pool::protocol::{self, Digest, Kind};
 use hermes_pool::store::operations::{AddAssignment, Heartbeat, Offer, Presented, SubmitResult};
 use hermes_pool::store::{Intent, NewClaim, Operation, Reader, Store, StoreError};
 use rusqlite::Connection;
@@ -15,6 +15,9 @@ pub(crate) const START: Timestamp = Timestamp(1_700_000_000.0);
 
 /// The tables as the reference makes them.
 pub(crate) const REFERENCE_TABLES: &str = include_str!("../support/reference_tables.sql");
+
+/// What every run is offered with.
+pub(crate) const PAYLOAD: &str = r#"{"title":"work"}"#;
 
 /// A lease of 60 s, three attempts, 300 s to be fetched.
 pub(crate) fn policy() -> LeasePolicy {
@@ -152,8 +155,8 @@ pub(crate) fn addition(binding: &Binding) -> AddAssignment {
     let run = binding.key.run.as_str().parse().unwrap();
     AddAssignment {
         binding: binding.clone(),
-        payload_json: r#"{"title":"work"}"#.to_owned(),
-        assignment_digest: "d".repeat(64),
+        payload_json: PAYLOAD.to_owned(),
+        assignment_digest: Digest::of(PAYLOAD.as_bytes()).as_str().to_owned(),
         claim: NewClaim {
             lock: lock(run),
             anchor: Some(anchor()),

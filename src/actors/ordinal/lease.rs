@@ -12,7 +12,7 @@ use crate::actors::events::PoolEvent;
 use crate::actors::roster::{SlotFree, SlotTaken};
 use crate::domain::{Binding, FailCause, Ordinal, StateName, Timestamp};
 use crate::store::StoreError;
-use crate::store::operations::{Expire, Expiry, Live, LiveOf};
+use crate::store::operations::{Expire, Expiry, LetGo, Live, LiveOf};
 
 /// Real time after which a read or an expiry that the store did not carry out is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -78,8 +78,11 @@ impl OrdinalActor {
             policy: self.parts.policy,
         });
         ctx.spawn(asked.map(|reply, actor, ctx| match reply {
-            Ok(Expiry::Idle) => actor.arm(None, ctx),
-            Ok(Expiry::NotDue { next }) => actor.arm(next, ctx),
+            Ok(Expiry::Idle) => actor.found(None, ctx),
+            Ok(Expiry::NotDue { next }) => {
+                actor.unreadable_since = None;
+                actor.arm(next, ctx);
+            }
             Ok(Expiry::Reoffered { binding, next }) => {
                 actor.parts.events.emit(PoolEvent::Fenced(binding));
                 actor.arm(Some(next), ctx);
@@ -121,6 +124,7 @@ impl OrdinalActor {
 
     /// Goes on from what the slot holds.
     pub(super) fn found(&mut self, live: Option<&Live>, ctx: &mut Context<Self>) {
+        self.unreadable_since = None;
         let Some(live) = live else {
             self.arm(None, ctx);
             return self.say_free();
@@ -137,6 +141,29 @@ impl OrdinalActor {
         }
     }
 
+    /// Whether the slot's row could not be understood for a whole lease: its worker has none any more.
+    fn is_unreadable_for_a_lease(&mut self) -> bool {
+        let now = self.parts.clock.elapsed();
+        let since = *self.unreadable_since.get_or_insert(now);
+        now.saturating_sub(since).as_secs_f64() > self.parts.policy.lease_seconds()
+    }
+
+    /// Frees the slot from a row that cannot be understood. The row stays, and stays in the ledger.
+    fn let_go(&mut self, ctx: &mut Context<Self>) {
+        let asked = self.call(LetGo {
+            ordinal: self.parts.ordinal,
+        });
+        ctx.spawn(asked.map(|reply, actor, ctx| match reply {
+            Ok(row) => {
+                if let Some(row) = row {
+                    log::warn!("event=let_go ordinal={} why={row}", actor.parts.ordinal);
+                }
+                actor.refresh(ctx);
+            }
+            Err(error) => actor.retry(&error, Self::refresh, ctx),
+        }));
+    }
+
     pub(super) fn retry(
         &mut self,
         error: &StoreError,
@@ -144,6 +171,10 @@ impl OrdinalActor {
         ctx: &mut Context<Self>,
     ) {
         log::debug!("ordinal={} tries again: {error}", self.parts.ordinal);
+        let again = match error {
+            StoreError::Illegal(_) if self.is_unreadable_for_a_lease() => Self::let_go,
+            _ => again,
+        };
         let pause = self.parts.clock.wait_for(RETRY);
         let retry = ctx.spawn(
             pause

@@ -31,6 +31,7 @@ use tokio::sync::oneshot;
 
 use super::boards::BoardDirectory;
 use super::events::Events;
+use super::ledger::Ledger;
 use super::metrics::Metrics;
 use super::ordinals::Opened;
 use super::reply::{DeliveryError, Replier, Reply};
@@ -97,6 +98,8 @@ pub struct OrdinalParts {
     pub events: Events,
     /// Where messages are counted.
     pub metrics: Arc<Metrics>,
+    /// What is put off.
+    pub ledger: Ledger,
     /// Whether the pool is draining.
     pub draining: Arc<AtomicBool>,
     /// The tests' door.
@@ -111,6 +114,8 @@ pub struct OrdinalActor {
     timer: Option<(Timestamp, SpawnHandle)>,
     retry: Option<SpawnHandle>,
     due: Option<Timestamp>,
+    /// The process' own time since when the slot's row cannot be understood.
+    unreadable_since: Option<Duration>,
     /// Grows with every hint, so that a poll notices one that came while it asked the store.
     hints: u64,
     first_look: Option<FirstLook>,
@@ -129,6 +134,7 @@ impl OrdinalActor {
             timer: None,
             retry: None,
             due: None,
+            unreadable_since: None,
             hints: 0,
             first_look,
             _guard: guard,

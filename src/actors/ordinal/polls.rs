@@ -8,6 +8,7 @@ use super::OrdinalActor;
 use crate::actors::events::PoolEvent;
 use crate::actors::reply::Replier;
 use crate::actors::roster::WorkerSeen;
+use crate::domain::FailCause;
 use crate::faults::FaultPoint;
 use crate::protocol::Ack;
 use crate::store::StoreError;
@@ -63,6 +64,15 @@ impl OrdinalActor {
             }
             Ok(OfferReply::GivenUp { binding, cause }) => {
                 self.lost_slot(binding, cause);
+                self.arm(None, ctx);
+                self.idle_or_wait(poll, hints, ctx);
+            }
+            Ok(OfferReply::Unreadable { binding, row }) => {
+                let now = self.parts.clock.now();
+                let (ledger, why) = (&self.parts.ledger, row.to_string());
+                // It leaves the ledger with the end of the run.
+                ledger.defer(&binding.key, "offer the run", why, now, None);
+                self.lost_slot(binding, FailCause::Unreadable);
                 self.arm(None, ctx);
                 self.idle_or_wait(poll, hints, ctx);
             }

@@ -5,7 +5,7 @@ use actix::{ActorFutureExt, AsyncContext, Context};
 use super::OrdinalActor;
 use crate::actors::events::PoolEvent;
 use crate::actors::reply::Replier;
-use crate::domain::SETTLE_PATIENCE_SECONDS;
+use crate::domain::{BoardSlug, IllegalRow, RunId, RunKey, SETTLE_PATIENCE_SECONDS, TaskId};
 use crate::faults::FaultPoint;
 use crate::protocol::{Ack, Envelope};
 use crate::store::StoreError;
@@ -18,6 +18,7 @@ impl OrdinalActor {
         replier: Replier,
         ctx: &mut Context<Self>,
     ) {
+        let run = run_of(&envelope);
         let asked = self.call(Heartbeat::new(
             Presented::from(&envelope),
             self.parts.policy,
@@ -28,6 +29,7 @@ impl OrdinalActor {
                 Ok(accepted) => {
                     actor.parts.faults.pass(FaultPoint::HeartbeatCommitted);
                     actor.arm(Some(accepted.lease_until), ctx);
+                    actor.recalled(run, accepted.unreadable.as_ref());
                     replier.ack(&Ack::Alive {
                         duplicate: accepted.duplicate,
                         lease_until_seconds: accepted.lease_until.whole_seconds(),
@@ -36,6 +38,21 @@ impl OrdinalActor {
                 Err(error) => replier.fail(error),
             }
         }));
+    }
+
+    /// Keeps the ledger in step with whether what is remembered of a heartbeat can be understood.
+    fn recalled(&self, run: Option<RunKey>, unreadable: Option<&IllegalRow>) {
+        const WHAT: &str = "recall the delivery";
+        // A heartbeat is only accepted for a run, and every run has such a key.
+        let Some(run) = run else { return };
+        match unreadable {
+            Some(row) => {
+                let now = self.parts.clock.now();
+                let ledger = &self.parts.ledger;
+                ledger.defer(&run, WHAT, row.to_string(), now, None);
+            }
+            None => self.parts.ledger.clear(&run, WHAT),
+        }
     }
 
     pub(super) fn submit(&mut self, envelope: Envelope, replier: Replier, ctx: &mut Context<Self>) {
@@ -75,4 +92,13 @@ impl OrdinalActor {
         };
         self.parts.metrics.count_message(kind, outcome);
     }
+}
+
+/// The run that a message names.
+fn run_of(envelope: &Envelope) -> Option<RunKey> {
+    Some(RunKey {
+        board: BoardSlug::parse(&envelope.binding.board).ok()?,
+        task: TaskId::parse(&envelope.binding.task_id).ok()?,
+        run: RunId::parse(&envelope.binding.run_id).ok()?,
+    })
 }

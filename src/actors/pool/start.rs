@@ -143,6 +143,7 @@ impl Pool {
             neighbours: shared.neighbours.clone(),
             events: shared.events.clone(),
             metrics: Arc::clone(&shared.metrics),
+            ledger: shared.ledger.clone(),
             draining: Arc::clone(&shared.draining),
             faults: shared.settings.faults.clone(),
         };

@@ -14,6 +14,7 @@ use super::Pool;
 use crate::actors::boards::Boards;
 use crate::actors::events::PoolEvent;
 use crate::actors::ordinal::LiveSlots;
+use crate::actors::scope::Scope;
 use crate::actors::settle::EndingPolicy;
 use crate::actors::store::StoreStatus;
 use crate::actors::supervise::{Backoff, Keeper};
@@ -78,7 +79,7 @@ async fn keep_store(pool: Pool) {
         let next_try = Some(now + pause.as_secs_f64());
         shared
             .ledger
-            .defer("store", "open", error.to_string(), now, next_try);
+            .defer(Scope::Store, "open", error.to_string(), now, next_try);
         shared.clock.wait_for(pause).await;
     }
 }
@@ -123,7 +124,7 @@ async fn serve_boards(
     }
     loop {
         pool.begin_round("upkeep-boards");
-        pool.shared.ledger.clear("store", "open");
+        pool.shared.ledger.clear(Scope::Store, "open");
         if follow(&mut status, |status| *status != StoreStatus::Ready)
             .await
             .is_none()
@@ -175,13 +176,13 @@ async fn first_look(
     let shared = &pool.shared;
     loop {
         follow(status, |status| *status == StoreStatus::Ready).await?;
-        shared.ledger.clear("store", "open");
+        shared.ledger.clear(Scope::Store, "open");
         let read = shared
             .readers
             .read(|reader| Ok((reader.fence()?, reader.live()?)));
         match read.await {
             Ok((fence, live)) => {
-                shared.ledger.clear("store", "read");
+                shared.ledger.clear(Scope::Store, "read");
                 let all_understood = live.iter().all(Result::is_ok);
                 let slots: BTreeMap<_, _> = live
                     .into_iter()
@@ -200,7 +201,7 @@ async fn first_look(
                 let now = shared.clock.now();
                 shared
                     .ledger
-                    .defer("store", "read", error.to_string(), now, None);
+                    .defer(Scope::Store, "read", error.to_string(), now, None);
                 shared.clock.wait_for(Duration::from_secs(1)).await;
             }
         }

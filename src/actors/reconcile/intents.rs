@@ -59,16 +59,13 @@ impl Pass<'_> {
         {
             Ok(intents) => intents,
             Err(error) => {
-                return self.put_off(
-                    self.parts.slug.as_str(),
-                    "read the intents",
-                    error.to_string(),
-                );
+                let scope = &self.parts.slug;
+                return self.put_off(scope, "read the intents", error.to_string());
             }
         };
         self.parts
             .ledger
-            .clear(self.parts.slug.as_str(), "read the intents");
+            .clear(&self.parts.slug, "read the intents");
         let (mut present, mut illegal) = (Vec::new(), Vec::new());
         for intent in intents {
             match intent {

@@ -34,6 +34,7 @@ pub(super) use memory::PassMemory;
 use super::board_parts::BoardParts;
 use super::board_thread::{VisitError, panic_text};
 use super::events::PoolEvent;
+use super::scope::Scope;
 use crate::domain::{IllegalRow, StateName, Timestamp};
 use crate::faults::Work;
 use crate::store::Record;
@@ -114,25 +115,20 @@ pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassRepo
 
 impl Pass<'_> {
     async fn rows(&mut self) {
-        let slug = self.parts.slug.clone();
-        let rows = match self
+        let (slug, now) = (self.parts.slug.clone(), self.parts.clock.now());
+        let (rows, holds) = match self
             .parts
             .readers
-            .read(move |reader| reader.unsettled(&slug))
+            .read(move |reader| Ok((reader.unsettled(&slug)?, reader.held_back(&slug, now)?.1)))
             .await
         {
             Ok(rows) => rows,
             Err(error) => {
-                return self.put_off(
-                    self.parts.slug.as_str(),
-                    "read the store",
-                    error.to_string(),
-                );
+                let scope = &self.parts.slug;
+                return self.put_off(scope, "read the store", error.to_string());
             }
         };
-        self.parts
-            .ledger
-            .clear(self.parts.slug.as_str(), "read the store");
+        self.parts.ledger.clear(&self.parts.slug, "read the store");
         let mut records = Vec::with_capacity(rows.len());
         let mut illegal = Vec::new();
         for row in rows {
@@ -141,6 +137,10 @@ impl Pass<'_> {
                 Err(row) => illegal.push(row),
             }
         }
+        // The entry of a row that is over may still hold its task back.
+        illegal.extend(holds);
+        illegal.sort_by(|one, other| one.run.cmp(&other.run));
+        illegal.dedup_by(|one, other| one.run == other.run);
         self.not_understood("read the row", &illegal);
         self.memory.keep_only(&records);
         for (step, state) in [
@@ -164,18 +164,17 @@ impl Pass<'_> {
 
     /// Rows that cannot be understood are left to people; those that somebody mended are no longer put off.
     fn not_understood(&mut self, what: &'static str, rows: &[IllegalRow]) {
-        for row in rows {
-            self.put_off(&row.run, what, row.to_string());
+        let slug = &self.parts.slug;
+        let scopes: Vec<Scope> = rows.iter().map(|row| Scope::illegal(slug, row)).collect();
+        for (row, scope) in rows.iter().zip(&scopes) {
+            self.put_off(scope, what, row.to_string());
         }
-        let slug = self.parts.slug.as_str();
-        self.parts
-            .ledger
-            .retain(slug, what, |scope| rows.iter().any(|row| row.run == scope));
+        self.parts.ledger.retain(slug, what, &scopes);
     }
 
     /// One row, alone: whatever happens in it ends here.
     async fn guarded(&mut self, step: Step, record: &Record) {
-        let scope = record.assignment.binding().key.to_string();
+        let scope = Scope::from(&record.assignment.binding().key);
         let faults = self.parts.faults.clone();
         let (slug, name) = (self.parts.slug.clone(), step.name());
         let work = async {
@@ -195,7 +194,7 @@ impl Pass<'_> {
     }
 
     /// Keeps the ledger in step with whether a piece of work panicked.
-    fn note_panic(&mut self, scope: &str, outcome: std::thread::Result<()>) {
+    fn note_panic(&mut self, scope: &Scope, outcome: std::thread::Result<()>) {
         match outcome {
             Ok(()) => self.parts.ledger.clear(scope, "internal error"),
             Err(panic) => self.put_off(scope, "internal error", panic_text(panic.as_ref())),
@@ -203,7 +202,7 @@ impl Pass<'_> {
     }
 
     /// A piece of work goes to the ledger; the next pass tries it again.
-    fn put_off(&mut self, scope: &str, what: &'static str, why: String) {
+    fn put_off(&mut self, scope: impl Into<Scope>, what: &'static str, why: String) {
         self.report.deferred += 1;
         self.parts
             .ledger

@@ -2,6 +2,7 @@
 
 use super::Pass;
 use crate::actors::events::PoolEvent;
+use crate::actors::scope::Scope;
 use crate::domain::{Evidence, FailCause, Sighting};
 use crate::faults::FaultPoint;
 use crate::store::Record;
@@ -16,7 +17,7 @@ impl Pass<'_> {
         cause: Option<FailCause>,
     ) {
         let binding = record.assignment.binding().clone();
-        let scope = binding.key.to_string();
+        let scope = Scope::from(&binding.key);
         let (terminal, reason) = (evidence.terminal(), evidence.reason().to_owned());
         self.parts.faults.pass(FaultPoint::EndingWritten);
         match self
@@ -49,7 +50,7 @@ impl Pass<'_> {
 
     /// The board is gone, or another one than the run was claimed on: believed at the second look.
     pub(super) async fn sighted(&mut self, record: &Record, why: String) {
-        let scope = record.assignment.binding().key.to_string();
+        let scope = Scope::from(&record.assignment.binding().key);
         let Some(second) = self.look_at_root(&scope, why).await else {
             return;
         };
@@ -71,7 +72,7 @@ impl Pass<'_> {
     }
 
     /// A look, under the root as it is now. A root that is missing is an unmount: no look at all.
-    pub(super) async fn look_at_root(&mut self, scope: &str, why: String) -> Option<Sighting> {
+    pub(super) async fn look_at_root(&mut self, scope: &Scope, why: String) -> Option<Sighting> {
         self.board_is_missing = true;
         let host = std::sync::Arc::clone(&self.parts.host);
         let looked = self.parts.engine.aside(move || host.root_identity());
@@ -93,7 +94,7 @@ impl Pass<'_> {
 
     pub(super) fn wait_for_second_look(
         &mut self,
-        scope: &str,
+        scope: &Scope,
         first: &Sighting,
         second: &Sighting,
     ) {

@@ -6,6 +6,7 @@
 use super::Pass;
 use crate::actors::board_thread::VisitError;
 use crate::actors::events::PoolEvent;
+use crate::actors::scope::Scope;
 use crate::actors::settle::{
     EndingPolicy, asks_for_parents, not_before, passed_limit, read_result,
 };
@@ -91,7 +92,7 @@ impl Pass<'_> {
     async fn carry_out(&mut self, record: &Record, plan: Plan) {
         let claim = Claim::of(record);
         let endings = self.parts.endings.clone();
-        let scope = claim.binding.key.to_string();
+        let scope = Scope::from(&claim.binding.key);
         let visit = move |board: &mut dyn Board, now| {
             let ending = ending(board, &endings, &claim, plan, now)?;
             end_on_board(board, &endings, &claim, &ending, now)
@@ -117,7 +118,7 @@ impl Pass<'_> {
     /// Why the run ends; a stored result that is none is left to people.
     async fn plan(&mut self, record: &Record) -> Option<Plan> {
         let key = record.assignment.binding().key.clone();
-        let scope = key.to_string();
+        let scope = Scope::from(&key);
         if let Assignment::LeaseFailed(state) = &record.assignment
             && state.result_digest().is_none()
         {
@@ -154,7 +155,7 @@ impl Pass<'_> {
             return true;
         };
         let key = record.assignment.binding().key.clone();
-        let scope = key.to_string();
+        let scope = Scope::from(&key);
         match self
             .parts
             .store

@@ -10,10 +10,9 @@ use futures_util::FutureExt;
 
 use super::Pass;
 use crate::actors::board_thread::VisitError;
+use crate::actors::scope::Scope;
 use crate::board::PoolClaim;
-use crate::domain::{BoardSlug, ClaimLock};
 use crate::faults::Work;
-use crate::store::{Reader, StoreError};
 
 /// What the ledger calls such a claim.
 const UNKNOWN: &str = "unknown claim";
@@ -29,7 +28,7 @@ impl Pass<'_> {
             self.strangers().await;
         };
         let outcome = AssertUnwindSafe(work).catch_unwind().await;
-        self.note_panic(slug.as_str(), outcome);
+        self.note_panic(&Scope::from(&slug), outcome);
     }
 
     async fn strangers(&mut self) {
@@ -44,25 +43,22 @@ impl Pass<'_> {
         });
         let claims = match visit.await {
             Ok(claims) => claims,
-            Err(VisitError::Panicked(why)) => return self.put_off(slug.as_str(), LOOK, why),
+            Err(VisitError::Panicked(why)) => return self.put_off(&slug, LOOK, why),
             // A board that does not answer is told of by those who need it; this look can wait for the next pass.
             Err(_) => return,
         };
-        self.parts.ledger.clear(slug.as_str(), LOOK);
+        self.parts.ledger.clear(&slug, LOOK);
         // Read after the board: whatever this pool claims is in the store before it is on the board.
         let known = match self
             .parts
             .readers
-            .read(move |reader| known_locks(reader, &slug))
+            .read(move |reader| reader.locks(&slug))
             .await
         {
             Ok(known) => known,
             Err(error) => {
-                return self.put_off(
-                    self.parts.slug.as_str(),
-                    "read the store",
-                    error.to_string(),
-                );
+                let scope = &self.parts.slug;
+                return self.put_off(scope, "read the store", error.to_string());
             }
         };
         self.memory.claims_looked_at = true;
@@ -71,13 +67,11 @@ impl Pass<'_> {
             .into_iter()
             .filter(|claim| !known.contains(&claim.lock))
             .collect();
-        let scopes: Vec<String> = unknown
+        let scopes: Vec<Scope> = unknown
             .iter()
             .map(|claim| self.parts.scope(&claim.task))
             .collect();
-        self.parts.ledger.retain(slug.as_str(), UNKNOWN, |scope| {
-            scopes.iter().any(|known| known == scope)
-        });
+        self.parts.ledger.retain(slug, UNKNOWN, &scopes);
         for (claim, scope) in unknown.iter().zip(&scopes) {
             let whose = if claim.lock.is_of(&self.parts.endings.fence) {
                 "this store"
@@ -91,14 +85,4 @@ impl Pass<'_> {
             self.put_off(scope, UNKNOWN, why);
         }
     }
-}
-
-/// Locks of the claims on a board that the store knows of.
-fn known_locks(reader: &Reader, board: &BoardSlug) -> Result<Vec<ClaimLock>, StoreError> {
-    let records = reader.unsettled(board)?.into_iter().flatten();
-    let intents = reader.intents(board)?.into_iter().flatten();
-    Ok(records
-        .filter_map(|record| record.claim.lock)
-        .chain(intents.map(|intent| intent.lock))
-        .collect())
 }

@@ -4,15 +4,18 @@ use super::Pass;
 use super::settle::Claim;
 use crate::actors::board_thread::VisitError;
 use crate::actors::events::PoolEvent;
+use crate::actors::scope::Scope;
 use crate::actors::settle::{is_unconfirmed, passed_limit};
 use crate::board::{Board, BoardError};
 use crate::domain::{
-    Assignment, BOARD_HEARTBEAT_SECONDS, CLAIM_TTL_SECONDS, EXTEND_SECONDS, Evidence, Expected,
-    ExpectedEnding, FailCause, Fate, Terminal, Timestamp, Verdict, judge,
+    Assignment, BOARD_HEARTBEAT_SECONDS, Binding, CLAIM_TTL_SECONDS, EXTEND_SECONDS, Evidence,
+    Expected, ExpectedEnding, FailCause, Fate, Terminal, Timestamp, Verdict, judge,
 };
 use crate::faults::FaultPoint;
 use crate::store::Record;
-use crate::store::operations::{NoteBoardHeartbeat, NoteConfirmed, PastLimit, Unconfirmed};
+use crate::store::operations::{
+    Expire, Expiry, NoteBoardHeartbeat, NoteConfirmed, PastLimit, Unconfirmed,
+};
 
 /// What is to be done for one run.
 #[derive(Clone, Copy)]
@@ -36,6 +39,7 @@ enum Watched {
 
 impl Pass<'_> {
     pub(super) async fn watch(&mut self, record: &Record) {
+        self.expire_unserved(record).await;
         let Some(chores) = self.chores(record) else {
             return;
         };
@@ -43,7 +47,7 @@ impl Pass<'_> {
             return self.not_confirmed(record).await;
         }
         let claim = Claim::of(record);
-        let scope = claim.binding.key.to_string();
+        let scope = Scope::from(&claim.binding.key);
         let visit = move |board: &mut dyn Board, now| look_after(board, &claim, chores, now);
         match self.parts.visit(&scope, "watch", visit).await {
             Ok(Watched::Over(evidence, cause)) => {
@@ -64,6 +68,34 @@ impl Pass<'_> {
                 self.not_confirmed(record).await;
             }
         }
+    }
+
+    /// A slot without an actor has no timer. A row that came to name it under the running pool expires here.
+    async fn expire_unserved(&mut self, record: &Record) {
+        const WHAT: &str = "expire the lease";
+        let Binding { key, ordinal, .. } = record.assignment.binding();
+        let ordinal = *ordinal;
+        let occupies = !matches!(
+            record.assignment,
+            Assignment::LeaseFailed(_) | Assignment::Ended(_)
+        );
+        if !occupies || self.parts.ordinals.get(ordinal).is_some() {
+            return;
+        }
+        let policy = self.parts.policy;
+        match self.parts.store.call(Expire { ordinal, policy }).await {
+            Ok(Expiry::Reoffered { binding, .. }) => {
+                self.parts.events.emit(PoolEvent::Fenced(binding));
+            }
+            Ok(Expiry::GivenUp { binding, cause }) => {
+                self.parts
+                    .events
+                    .emit(PoolEvent::LeaseFailed(binding, cause));
+            }
+            Ok(Expiry::Idle | Expiry::NotDue { .. }) => {}
+            Err(error) => return self.put_off(key, WHAT, error.to_string()),
+        }
+        self.parts.ledger.clear(key, WHAT);
     }
 
     /// What is due for a run; `None` when that is nothing.
@@ -105,7 +137,7 @@ impl Pass<'_> {
         if chores.extend {
             row.confirmed = Some(elapsed);
         }
-        self.parts.ledger.clear(&key.to_string(), "find its board");
+        self.parts.ledger.clear(&key, "find its board");
         self.due(now + EXTEND_SECONDS);
         if let Some(at) = limit_at {
             self.due(at);
@@ -132,7 +164,7 @@ impl Pass<'_> {
                 })
                 .await;
         }
-        let scope = key.to_string();
+        let scope = Scope::from(&key);
         match noted {
             Ok(_) => self.parts.ledger.clear(&scope, "note the extension"),
             Err(error) => self.put_off(&scope, "note the extension", error.to_string()),
@@ -159,11 +191,7 @@ impl Pass<'_> {
             }
             // Its result was taken, or its attempt was fenced: the next pass sees it so.
             Ok(false) => self.due(self.parts.clock.now()),
-            Err(error) => self.put_off(
-                &binding.key.to_string(),
-                "enforce the limit",
-                error.to_string(),
-            ),
+            Err(error) => self.put_off(&binding.key, "enforce the limit", error.to_string()),
         }
     }
 
@@ -201,11 +229,7 @@ impl Pass<'_> {
                     .emit(PoolEvent::LeaseFailed(binding, FailCause::Unconfirmed));
             }
             Ok(false) => {}
-            Err(error) => self.put_off(
-                &binding.key.to_string(),
-                "stop the worker",
-                error.to_string(),
-            ),
+            Err(error) => self.put_off(&binding.key, "stop the worker", error.to_string()),
         }
     }
 }

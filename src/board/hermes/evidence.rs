@@ -210,7 +210,7 @@ fn run_row(visit: &Visit<'_>, run: i64) -> Result<Option<RunRow>, BoardError> {
             task: row::text(found, "task_id"),
             status: row::text(found, "status"),
             outcome: row::text(found, "outcome"),
-            is_ended: row::text(found, "ended_at").is_some(),
+            is_ended: row::anything(found, "ended_at").is_some(),
             started_at: row::integer(found, "started_at"),
             summary: row::text(found, "summary"),
             error: row::text(found, "error"),
@@ -271,7 +271,16 @@ impl Observation {
         if !self.is_board {
             return replaced("tables missing");
         }
-        if !self.was_issued {
+        // A counter that was spoilt does not outweigh the run itself with our own claim.
+        let is_there = self.run.as_ref().is_some_and(|found| {
+            lock.is_some_and(|lock| {
+                found
+                    .claimed_locks
+                    .iter()
+                    .any(|known| known == lock.as_str())
+            })
+        });
+        if !self.was_issued && !is_there {
             return replaced("run id was never issued here");
         }
         let Some(found) = &self.run else {

@@ -27,10 +27,14 @@ pub(super) fn promote(visit: &Visit<'_>) -> Result<(), BoardError> {
             } else {
                 "status = 'ready'"
             };
-            visit
+            let promoted = visit
                 .sql
                 .prepare_cached(&format!("UPDATE tasks SET {set} WHERE id = ?1"))?
                 .execute([&waiting.task])?;
+            if promoted == 0 {
+                // Its id is no text: it cannot be named, and an event under another name would be nobody's.
+                continue;
+            }
             events::append(visit, &waiting.task, None, "promoted", &Payload::empty())?;
         }
     }

@@ -194,20 +194,20 @@ fn is_of(lanes: &[Lane], assignee: Option<&str>) -> bool {
 /// The columns that decide. They are named, since sorting whole rows would drag their bodies along.
 fn select(visit: &Visit<'_>) -> &'static str {
     if visit.features.generation >= Generation::V16 {
-        "SELECT id, assignee, priority, created_at, claim_lock, goal_mode FROM tasks"
+        "SELECT id, assignee, priority, created_at, claim_lock, goal_mode, rowid AS number FROM tasks"
     } else {
-        "SELECT id, assignee, priority, created_at, claim_lock, 0 AS goal_mode FROM tasks"
+        "SELECT id, assignee, priority, created_at, claim_lock, 0 AS goal_mode, rowid AS number FROM tasks"
     }
 }
 
 fn decode(found: &Row<'_>) -> Waiting {
     Waiting {
-        id: row::text(found, "id").unwrap_or_default(),
+        id: row::name(found, "id", "number"),
         assignee: row::text(found, "assignee"),
         priority: row::integer(found, "priority"),
         created_at: row::integer(found, "created_at"),
         is_goal: row::truth(found, "goal_mode"),
-        lock: row::text(found, "claim_lock"),
+        lock: row::anything(found, "claim_lock"),
         guard: None,
     }
 }

@@ -17,6 +17,24 @@ pub(super) fn text(row: &Row<'_>, column: &str) -> Option<String> {
     }
 }
 
+/// The name of a row in its own column, fit to be told. One that is no text has none: its number stands for it, in a form
+/// that no task can have.
+pub(super) fn name(row: &Row<'_>, column: &str, number: &str) -> String {
+    text(row, column).unwrap_or_else(|| {
+        let number = integer(row, number).unwrap_or_default();
+        format!("row {number}, which has no name")
+    })
+}
+
+/// What stands in a column, if anything does, for people.
+pub(super) fn anything(row: &Row<'_>, column: &str) -> Option<String> {
+    match row.get_ref(column).ok()? {
+        ValueRef::Null => None,
+        ValueRef::Blob(bytes) => Some(format!("a blob of {} bytes", bytes.len())),
+        _ => text(row, column),
+    }
+}
+
 /// A whole number; fractions are cut off, numeric texts are read.
 pub(super) fn integer(row: &Row<'_>, column: &str) -> Option<i64> {
     match row.get_ref(column).ok()? {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::actors::Pool;
 use crate::board::BoardError;
 use crate::domain::TaskId;
-use crate::store::Record;
+use crate::store::{PageStart, Record};
 
 use super::stage::{Stage, Task};
 use crate::cli::failure::Failure;
@@ -29,10 +29,11 @@ struct Outcome<'a> {
 pub(super) async fn conclude(stage: &Stage, pool: &Pool, victim: &TaskId) -> Result<(), Failure> {
     let records = pool
         .readers()
-        .read(|reader| reader.page(None, 1000))
+        .read(|reader| reader.page(&PageStart::First, 1000))
         .await
         .map_err(Failure::failed)?;
     let records: BTreeMap<TaskId, Record> = records
+        .rows
         .into_iter()
         .flatten()
         .map(|record| (record.assignment.binding().key.task.clone(), record))

@@ -188,7 +188,7 @@ impl Kept {
             ("created_at", row.created_at),
             ("updated_at", row.updated_at),
         ] {
-            if !value.is_finite() {
+            if Timestamp::parse(value).is_none() {
                 return Err(illegal(column, &value.to_string()));
             }
         }

@@ -76,6 +76,14 @@ impl Assignment {
         };
         let state = StateName::parse(&row.state).ok_or_else(|| illegal("state", &row.state))?;
         let kept = Kept::read(&row, &illegal)?;
+        // A result and its digest come together and stay together, so that no result is ever taken for none.
+        match (&row.result_digest, row.has_result) {
+            (None, true) => return Err(illegal("result_json", "a result without its digest")),
+            (Some(_), false) if !matches!(state, StateName::Assigned | StateName::Running) => {
+                return Err(illegal("result_json", "NULL"));
+            }
+            _ => {}
+        }
         let cause = kept.cause;
         Ok(match (state, row.result_digest) {
             (StateName::Assigned, None) => Self::Assigned(Assigned(kept)),
@@ -141,7 +149,7 @@ impl Assignment {
     pub fn due(&self, policy: &LeasePolicy) -> Option<Timestamp> {
         match self {
             Self::Assigned(state) => Some(state.due(policy)),
-            Self::Running(state) => (state.due().0 > 0.0).then(|| state.due()),
+            Self::Running(state) => Some(state.due()),
             Self::Submitted(state) => Some(state.due()),
             Self::LeaseFailed(_) | Self::Ended(_) => None,
         }

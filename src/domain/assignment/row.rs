@@ -63,16 +63,19 @@ pub enum FailCause {
     Superseded,
     /// The run's limit of time passed.
     LimitPassed,
+    /// What the store holds of the run could not be understood when it was needed.
+    Unreadable,
 }
 
 impl FailCause {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Exhausted,
         Self::NeverFetched,
         Self::Unsettled,
         Self::Unconfirmed,
         Self::Superseded,
         Self::LimitPassed,
+        Self::Unreadable,
     ];
 
     /// The spelling in the store and in metrics.
@@ -85,6 +88,7 @@ impl FailCause {
             Self::Unconfirmed => "unconfirmed",
             Self::Superseded => "superseded",
             Self::LimitPassed => "limit_passed",
+            Self::Unreadable => "unreadable",
         }
     }
 
@@ -99,7 +103,7 @@ impl FailCause {
     pub fn supersedes(self) -> bool {
         matches!(
             self,
-            Self::Unconfirmed | Self::Superseded | Self::LimitPassed
+            Self::Unconfirmed | Self::Superseded | Self::LimitPassed | Self::Unreadable
         )
     }
 }
@@ -117,6 +121,8 @@ pub struct Row {
     pub lease_until: f64,
     pub last_heartbeat: f64,
     pub result_digest: Option<String>,
+    /// Whether there is anything in `result_json`.
+    pub has_result: bool,
     pub created_at: f64,
     pub updated_at: f64,
     /// Offers of this attempt (0 for a row that has no entry of ours).
@@ -127,7 +133,7 @@ pub struct Row {
 
 /// A row whose columns form no legal assignment. It is reported and left as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("assignment {run} has an illegal {column}: {value}")]
+#[error("illegal {column} {value:?} in row {run}")]
 pub struct IllegalRow {
     /// Board, task and run as they stand in the row.
     pub run: String,

@@ -112,6 +112,11 @@ impl Assigned {
             .fail(StateName::Assigned, FailCause::LimitPassed, now)
     }
 
+    /// What its worker would be offered cannot be understood.
+    pub fn unreadable(self, now: Timestamp) -> Change {
+        self.0.fail(StateName::Assigned, FailCause::Unreadable, now)
+    }
+
     /// The board ended it; `cause` is what the worker is told.
     pub fn end(self, evidence: &Evidence, cause: FailCause, now: Timestamp) -> Change {
         self.0.end(StateName::Assigned, evidence, Some(cause), now)
@@ -158,10 +163,10 @@ impl Running {
         Ok(self.0.submit(StateName::Running, submission, now))
     }
 
-    /// Fences the attempt if its lease is over. A lease of 0 never ends by itself.
+    /// Fences the attempt if its lease is over.
     #[must_use]
     pub fn expire(self, now: Timestamp, policy: &LeasePolicy) -> Fenced {
-        if self.0.lease_until.0 > 0.0 && self.is_lapsed(now) {
+        if self.is_lapsed(now) {
             return Fenced::Due(self.0.fence(StateName::Running, now, policy));
         }
         Fenced::NotDue(self.0.lease_until)
@@ -175,6 +180,11 @@ impl Running {
     /// The run has passed its limit of time.
     pub fn past_limit(self, now: Timestamp) -> Change {
         self.0.fail(StateName::Running, FailCause::LimitPassed, now)
+    }
+
+    /// What its worker would be offered again cannot be understood.
+    pub fn unreadable(self, now: Timestamp) -> Change {
+        self.0.fail(StateName::Running, FailCause::Unreadable, now)
     }
 
     /// The board ended it; `cause` is what the worker is told.

@@ -20,6 +20,7 @@ fn row(state: &str, attempt: i64) -> Row {
         lease_until: if state == "running" { 1050.0 } else { 0.0 },
         last_heartbeat: 0.0,
         result_digest: (state == "result").then(|| "d".into()),
+        has_result: state == "result",
         created_at: 900.0,
         updated_at: 960.0,
         offers: 1,
@@ -281,10 +282,38 @@ fn a_row_that_fits_no_state_is_named_with_its_column() {
             },
         ),
         (
-            "result_digest",
+            "lease_until",
+            Row {
+                lease_until: 1_800_000_000_000.0,
+                ..row("running", 1)
+            },
+        ),
+        (
+            "updated_at",
+            Row {
+                updated_at: -1e12,
+                ..row("assigned", 1)
+            },
+        ),
+        (
+            "result_json",
             Row {
                 result_digest: None,
                 ..row("result", 1)
+            },
+        ),
+        (
+            "result_json",
+            Row {
+                has_result: true,
+                ..row("lease_failed", 1)
+            },
+        ),
+        (
+            "result_json",
+            Row {
+                result_digest: Some("d".into()),
+                ..row("lease_failed", 1)
             },
         ),
         (

@@ -1,10 +1,12 @@
 //! What time does to a slot's run.
 
+use rusqlite::params;
+
 use super::super::transition::{Loaded, write};
-use super::super::{StoreError, Tx};
+use super::super::{StoreError, Tx, sql};
 use super::Operation;
 use crate::domain::{
-    Assignment, Binding, FailCause, Fenced, LeasePolicy, Ordinal, StateName, Timestamp,
+    Assignment, Binding, FailCause, Fenced, IllegalRow, LeasePolicy, Ordinal, StateName, Timestamp,
 };
 
 /// Ends the attempt of a slot's run, if its time is over, or frees the slot of a result that its board has not taken for
@@ -73,6 +75,30 @@ impl Operation for Expire {
                 cause: change.columns().cause.unwrap_or(FailCause::Exhausted),
             }
         })
+    }
+}
+
+/// Frees a slot from a row that cannot be understood, and that nobody can have renewed for a whole lease therefore. Only
+/// the row's state and its cause are touched: what it is, is left to people. Replies which row it was, if any.
+#[derive(Clone, Copy, Debug)]
+pub struct LetGo {
+    /// The slot.
+    pub ordinal: Ordinal,
+}
+
+impl Operation for LetGo {
+    type Reply = Option<IllegalRow>;
+
+    fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<Self::Reply, StoreError> {
+        let row = match Loaded::of_ordinal(tx, self.ordinal) {
+            // Somebody mended it, or took it away.
+            Ok(_) => return Ok(None),
+            Err(StoreError::Illegal(row)) => row,
+            Err(other) => return Err(other),
+        };
+        tx.execute(sql::LET_GO_CAUSE, params![self.ordinal.0, now.0])?;
+        tx.execute(sql::LET_GO, [self.ordinal.0])?;
+        Ok(Some(row))
     }
 }
 

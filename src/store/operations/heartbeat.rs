@@ -7,7 +7,7 @@ use super::super::transition::{Loaded, write};
 use super::super::{Refusal, StoreError, Tx, sql};
 use super::presented::is_superseded;
 use super::{Operation, Presented};
-use crate::domain::{Assignment, LeasePolicy, Timestamp};
+use crate::domain::{Assignment, IllegalRow, LeasePolicy, Timestamp};
 use crate::protocol::{Digest, Json, payload_digest};
 
 /// Renews the lease of a run, also when the message is a repeat.
@@ -19,12 +19,14 @@ pub struct Heartbeat {
 }
 
 /// A heartbeat that was taken.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Beat {
     /// The same message was taken before.
     pub duplicate: bool,
     /// The new end of the lease.
     pub lease_until: Timestamp,
+    /// What is remembered of the same message cannot be understood, so that nothing speaks against this one.
+    pub unreadable: Option<IllegalRow>,
 }
 
 impl Heartbeat {
@@ -38,19 +40,30 @@ impl Heartbeat {
         }
     }
 
-    /// Remembers the message; returns whether this very message was taken before. Nearly every message is new, so it is
-    /// added first and looked for only where it is known.
-    fn remember(&self, tx: &Tx<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    /// Remembers the message; returns whether this very message was taken before, and what is wrong with the memory of it.
+    /// Nearly every message is new, so it is added first and looked for only where it is known.
+    fn remember(
+        &self,
+        tx: &Tx<'_>,
+        now: Timestamp,
+    ) -> Result<(bool, Option<IllegalRow>), StoreError> {
         let (id, digest) = (&self.presented.delivery_id, self.delivery_digest.as_str());
         if tx.execute(sql::ADD_DELIVERY, params![id, digest, now.0])? == 1 {
-            return Ok(false);
+            return Ok((false, None));
         }
         let remembered = tx.first(sql::DELIVERY, [id], |row| {
-            Columns::of(row).text(0, "digest")
-        })?;
+            let columns = Columns::of(row);
+            let known = columns.text(3, "digest")?;
+            match Digest::parse(&known) {
+                Some(known) => Ok(known),
+                None => Err(columns.illegal("digest", &known)),
+            }
+        });
         match remembered {
-            Some(known) if known == digest => Ok(true),
-            _ => Err(Refusal::DeliveryReused.into()),
+            Ok(Some(known)) if known.as_str() == digest => Ok((true, None)),
+            Ok(_) => Err(Refusal::DeliveryReused.into()),
+            Err(StoreError::Illegal(row)) => Ok((true, Some(row))),
+            Err(other) => Err(other),
         }
     }
 }
@@ -70,11 +83,12 @@ impl Operation for Heartbeat {
                 .map_err(|_| Refusal::LeaseExpired)?,
             _ => return Err(Refusal::NotRunning.into()),
         };
-        let duplicate = self.remember(tx, now)?;
+        let (duplicate, unreadable) = self.remember(tx, now)?;
         write(tx, &change, &entry, None)?;
         Ok(Beat {
             duplicate,
             lease_until: change.columns().lease_until,
+            unreadable,
         })
     }
 }

@@ -21,7 +21,7 @@ pub use add::{AddAssignment, Added};
 pub use claims::{NoteBoardHeartbeat, NoteConfirmed, SetNotBefore};
 pub use collect::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS};
 pub use end::{End, PastLimit, Unconfirmed};
-pub use expire::{Expire, Expiry, Live, LiveOf};
+pub use expire::{Expire, Expiry, LetGo, Live, LiveOf};
 pub use heartbeat::{Beat, Heartbeat};
 pub use intents::{DropIntent, IsIntended, RecordIntent};
 pub use offer::{Offer, OfferReply, Offered};

@@ -5,8 +5,9 @@ use super::super::transition::{Loaded, write};
 use super::super::{StoreError, Tx, sql};
 use super::Operation;
 use crate::domain::{
-    Assignment, Binding, Change, FailCause, LeasePolicy, Ordinal, StateName, Timestamp,
+    Assignment, Binding, Change, FailCause, IllegalRow, LeasePolicy, Ordinal, StateName, Timestamp,
 };
+use crate::protocol::Digest;
 
 /// Offers a slot's run to its worker: for the first time, or again because the worker asks again.
 #[derive(Clone, Debug)]
@@ -33,6 +34,13 @@ pub enum OfferReply {
         /// Why it was given up.
         cause: FailCause,
     },
+    /// What is to be offered cannot be understood, so the run is given up: the slot is free.
+    Unreadable {
+        /// Who held the run.
+        binding: Binding,
+        /// What is wrong with its row.
+        row: IllegalRow,
+    },
 }
 
 /// A run that is handed out.
@@ -52,10 +60,12 @@ pub struct Offered {
 
 impl Offer {
     /// Writes one offer, or the fence in place of it.
-    fn take(&self, tx: &Tx<'_>, now: Timestamp) -> Result<Option<Change>, StoreError> {
-        let Some(Loaded { assignment, entry }) = Loaded::of_ordinal(tx, self.ordinal)? else {
-            return Ok(None);
-        };
+    fn take(
+        &self,
+        tx: &Tx<'_>,
+        Loaded { assignment, entry }: Loaded,
+        now: Timestamp,
+    ) -> Result<Option<Change>, StoreError> {
         let repeated = entry.last_poll.as_deref() == Some(self.delivery_id.as_str());
         let change = match assignment {
             Assignment::Assigned(state) => state.offer(now, &self.policy, repeated),
@@ -67,19 +77,24 @@ impl Offer {
         write(tx, &change, &entry, poll)?;
         Ok(Some(change))
     }
-}
 
-impl Operation for Offer {
-    type Reply = OfferReply;
-
-    fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<OfferReply, StoreError> {
-        let mut change = self.take(tx, now)?;
-        let fenced = change
-            .as_ref()
-            .is_some_and(|change| change.columns().state == StateName::Assigned);
+    /// Hands out what `payload` is, or fences the attempt that had too many offers and hands out the next one.
+    fn hand_out(
+        &self,
+        tx: &Tx<'_>,
+        held: Loaded,
+        (payload_json, assignment_digest): (String, String),
+        now: Timestamp,
+    ) -> Result<OfferReply, StoreError> {
+        let mut change = self.take(tx, held, now)?;
+        let is_fence = |change: &Change| change.columns().state == StateName::Assigned;
+        let fenced = change.as_ref().is_some_and(is_fence);
         if fenced {
-            // The attempt was fenced; the next one has no offer yet, so this one is taken.
-            change = self.take(tx, now)?;
+            // The next attempt has no offer yet, so this one is taken.
+            change = match Loaded::of_ordinal(tx, self.ordinal)? {
+                Some(held) => self.take(tx, held, now)?,
+                None => None,
+            };
         }
         let Some(change) = change else {
             return Ok(OfferReply::Nothing);
@@ -90,7 +105,6 @@ impl Operation for Offer {
                 cause: change.columns().cause.unwrap_or(FailCause::Exhausted),
             });
         }
-        let (payload_json, assignment_digest) = payload(tx, change.expect())?;
         Ok(OfferReply::Offered(Offered {
             binding: change.binding(),
             payload_json,
@@ -101,14 +115,51 @@ impl Operation for Offer {
     }
 }
 
-/// The text of a payload and its digest.
+impl Operation for Offer {
+    type Reply = OfferReply;
+
+    fn apply(self, tx: &Tx<'_>, now: Timestamp) -> Result<OfferReply, StoreError> {
+        let Some(held) = Loaded::of_ordinal(tx, self.ordinal)? else {
+            return Ok(OfferReply::Nothing);
+        };
+        match payload(tx, held.assignment.binding()) {
+            Ok(payload) => self.hand_out(tx, held, payload, now),
+            Err(StoreError::Illegal(row)) => give_up(tx, held, row, now),
+            Err(other) => Err(other),
+        }
+    }
+}
+
+/// Gives a run up that no worker can be offered, so that it goes back to its board before anybody is blamed for it.
+fn give_up(
+    tx: &Tx<'_>,
+    Loaded { assignment, entry }: Loaded,
+    row: IllegalRow,
+    now: Timestamp,
+) -> Result<OfferReply, StoreError> {
+    let change = match assignment {
+        Assignment::Assigned(state) => state.unreadable(now),
+        Assignment::Running(state) => state.unreadable(now),
+        _ => return Ok(OfferReply::Nothing),
+    };
+    write(tx, &change, &entry, None)?;
+    let binding = change.binding();
+    Ok(OfferReply::Unreadable { binding, row })
+}
+
+/// The text of a payload and its digest, which must fit each other.
 fn payload(tx: &Tx<'_>, binding: &Binding) -> Result<(String, String), StoreError> {
     tx.first(sql::PAYLOAD, key_of(&binding.key), |row| {
         let columns = Columns::of(row);
-        Ok((
-            columns.text(3, "payload_json")?,
-            columns.text(4, "assignment_digest")?,
-        ))
+        let text = columns.text(3, "payload_json")?;
+        let digest = columns.text(4, "assignment_digest")?;
+        if Digest::parse(&digest).is_none() {
+            return Err(columns.illegal("assignment_digest", &digest));
+        }
+        if Digest::of(text.as_bytes()).as_str() != digest {
+            return Err(columns.illegal("payload_json", "a text of another digest"));
+        }
+        Ok((text, digest))
     })?
     .ok_or_else(|| StoreError::Changed(binding.clone()))
 }

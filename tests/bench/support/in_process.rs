@@ -185,7 +185,7 @@ fn addition(pool: &Pool, ordinal: u16) -> Outcome<AddAssignment> {
         assignment_digest: Digest::of(payload_json.as_bytes()).as_str().to_owned(),
         payload_json,
         claim: NewClaim {
-            lock: ClaimLock::recorded(&format!("bench:{ordinal}")),
+            lock: ClaimLock::recorded(&format!("pool/bench:ffffffff:{ordinal}")),
             anchor: None,
             confirmed_at: pool.clock().now(),
         },

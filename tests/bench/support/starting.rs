@@ -117,7 +117,7 @@ fn fill(home: &Home) -> Outcome<()> {
             payload_json: "{}".to_owned(),
             assignment_digest: Digest::of(b"{}").as_str().to_owned(),
             claim: NewClaim {
-                lock: ClaimLock::recorded(&format!("bench:{}", ordinal.0)),
+                lock: ClaimLock::recorded(&format!("pool/bench:ffffffff:{}", ordinal.0)),
                 anchor: None,
                 confirmed_at: now,
             },

@@ -94,7 +94,9 @@ async fn a_board_that_is_broken_at_the_start_is_told_stops_no_other_and_is_serve
         let told = board.reason.clone().unwrap_or_default();
         assert!(told.contains(reason), "{name}: {told}");
         let entries = pool.pool.ledger().entries();
-        let put_off = entries.iter().any(|(item, _)| item.scope == "a");
+        let put_off = entries
+            .iter()
+            .any(|(item, _)| item.scope.board() == Some(&broken));
         assert_eq!(put_off, state != "ok", "{name}: {entries:?}");
         assert!(snapshot.pool.ready, "{name}: a sick board is no reason");
 

@@ -101,7 +101,11 @@ impl Break {
 fn put_off(pool: &Running<'_>) -> Vec<String> {
     let entries = pool.pool.ledger().entries().into_iter();
     entries
-        .filter(|(item, _)| item.scope == "a" || item.scope.starts_with("a/"))
+        .filter(|(item, _)| {
+            item.scope
+                .board()
+                .is_some_and(|board| board.as_str() == "a")
+        })
         .map(|(item, entry)| format!("{}: {}", item.what, entry.why))
         .collect()
 }

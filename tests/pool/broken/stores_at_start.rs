@@ -1,5 +1,6 @@
 //! Stores that are broken when the pool starts.
 
+use hermes_pool::actors::Scope;
 use std::path::Path;
 use std::time::Instant;
 
@@ -94,7 +95,7 @@ async fn a_store_that_cannot_be_used_is_told_left_as_it_is_and_used_once_mended(
         let entries = pool.pool.ledger().entries();
         let open: Vec<_> = entries
             .iter()
-            .filter(|(item, _)| item.scope == "store")
+            .filter(|(item, _)| item.scope == Scope::Store)
             .collect();
         assert_eq!(open.len(), 1, "{name}: {entries:?}");
         for left_over in ["assignments.db-wal", "assignments.db-shm"] {
