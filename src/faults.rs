@@ -130,6 +130,7 @@ impl Work {
                 "NoteBoardHeartbeat",
                 "SetNotBefore",
                 "Unconfirmed",
+                "LetGo",
                 "PastLimit",
                 "End",
                 "Probe",

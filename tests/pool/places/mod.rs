@@ -45,6 +45,8 @@ enum Story {
     Overtime,
     /// The board cannot be written to for longer than its claims live.
     Locked,
+    /// The row of a run that is held cannot be understood for longer than its lease.
+    Spoilt,
     /// The store's file is taken away for a while.
     StoreGone,
     /// The StoreActor goes down.
@@ -65,6 +67,7 @@ fn story_of(work: Work, what: &str) -> Story {
         (Work::Operation, "SetNotBefore") => Story::Quota,
         (Work::Operation, "PastLimit") => Story::Overtime,
         (Work::Operation, "Unconfirmed") => Story::Locked,
+        (Work::Operation, "LetGo") => Story::Spoilt,
         (Work::Operation, "Probe") => Story::StoreGone,
         (Work::Message, "ordinal" | "roster" | "boards" | "reconciler" | "dispatcher")
         | (Work::Round, "upkeep-key")
@@ -159,7 +162,7 @@ fn tell(stage: &Stage, story: Story, a: &BoardSlug) -> (TaskId, &'static str) {
         Story::TooLarge | Story::TooLargeLeft => ("ü".repeat(30_000), "blocked"),
         Story::Silent => ("silent".to_owned(), "blocked"),
         Story::Quota => ("quota".to_owned(), "done"),
-        Story::Held | Story::Locked => ("held".to_owned(), "done"),
+        Story::Held | Story::Locked | Story::Spoilt => ("held".to_owned(), "done"),
         Story::Overtime => {
             task.max_runtime_seconds = Some(30);
             ("overtime".to_owned(), "done")
@@ -227,13 +230,14 @@ async fn break_and_mend(place: &Place) {
     let store = stage.settings.state_dir.join("assignments.db");
     let aside = stage.settings.state_dir.join("aside");
     let lock = stage.sql(&a);
+    let rows = rusqlite::Connection::open(&store).unwrap();
+    if matches!(story, Story::Locked | Story::Spoilt) {
+        let is_held = |scene: &mut Scene<'_>| !scene.held.is_empty();
+        scene.until("it is held", is_held).await;
+    }
     match story {
-        Story::Locked => {
-            scene
-                .until("it is held", |scene| !scene.held.is_empty())
-                .await;
-            lock.execute_batch("BEGIN EXCLUSIVE").unwrap();
-        }
+        Story::Locked => lock.execute_batch("BEGIN EXCLUSIVE").unwrap(),
+        Story::Spoilt => set_lease(&rows, "'spoilt'"),
         Story::StoreGone => std::fs::rename(&store, &aside).unwrap(),
         _ => {}
     }
@@ -243,6 +247,7 @@ async fn break_and_mend(place: &Place) {
     scene.is_enough = true;
     match story {
         Story::Locked => lock.execute_batch("ROLLBACK").unwrap(),
+        Story::Spoilt => set_lease(&rows, "0"),
         Story::StoreGone => std::fs::rename(&aside, &store).unwrap(),
         _ => {}
     }
@@ -288,6 +293,14 @@ async fn break_and_mend(place: &Place) {
             "{name}: acknowledged, {runs:?}"
         );
     }
+}
+
+/// Writes into the rows of board `a` when their lease ends.
+fn set_lease(rows: &rusqlite::Connection, value: &str) {
+    rows.execute_batch(&format!(
+        "UPDATE assignments SET lease_until={value} WHERE board='a'"
+    ))
+    .unwrap();
 }
 
 /// The heartbeats of the pool in which something is broken are within the noise of its twin's.

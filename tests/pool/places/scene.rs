@@ -39,7 +39,7 @@ impl<'a> Scene<'a> {
         stage.task(&b, "watched");
         let mut pool = stage.start().await;
         let step = match story {
-            Story::Silent | Story::Locked => 20.0,
+            Story::Silent | Story::Locked | Story::Spoilt => 20.0,
             Story::Overtime | Story::Quota => 5.0,
             _ => 1.0,
         };
