@@ -114,6 +114,7 @@ pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassRepo
 
 impl Pass<'_> {
     async fn rows(&mut self) {
+        self.memory.opened(self.parts.thread.openings());
         let slug = self.parts.slug.clone();
         let rows = match self
             .parts
