@@ -126,6 +126,15 @@ impl ManualClock {
         self.moved.notify_waiters();
     }
 
+    /// Sets the time of day by so many seconds, as people and time servers do: no time passes.
+    pub fn set_by(&self, seconds: f64) {
+        {
+            let mut state = self.lock();
+            state.now = state.now + seconds;
+        }
+        self.moved.notify_waiters();
+    }
+
     fn lock(&self) -> MutexGuard<'_, ManualState> {
         locked(&self.state)
     }

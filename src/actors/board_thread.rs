@@ -8,6 +8,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
@@ -56,6 +57,7 @@ type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 #[derive(Clone)]
 pub struct BoardHandle {
     jobs: SyncSender<Job>,
+    openings: Arc<AtomicU64>,
 }
 
 /// What the thread owns.
@@ -63,6 +65,7 @@ struct Connection {
     slug: BoardSlug,
     host: Arc<dyn BoardHost>,
     board: Option<Box<dyn Board>>,
+    openings: Arc<AtomicU64>,
 }
 
 impl Connection {
@@ -73,7 +76,11 @@ impl Connection {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let board = match self.board.as_mut() {
                 Some(board) => board,
-                None => self.board.insert(self.host.open(&self.slug)?),
+                None => {
+                    let board = self.host.open(&self.slug)?;
+                    self.openings.fetch_add(1, Ordering::Relaxed);
+                    self.board.insert(board)
+                }
             };
             visit(board.as_mut())
         }));
@@ -115,16 +122,24 @@ impl BoardHandle {
         changed: impl Fn() + Send + 'static,
     ) -> (Self, BoardVisits) {
         let (jobs, queue) = sync_channel(QUEUE_LIMIT);
+        let openings = Arc::new(AtomicU64::new(0));
         let visits = BoardVisits {
             connection: Connection {
                 slug,
                 host,
                 board: None,
+                openings: Arc::clone(&openings),
             },
             queue,
             changed: Box::new(changed),
         };
-        (Self { jobs }, visits)
+        (Self { jobs, openings }, visits)
+    }
+
+    /// How often the board was opened. A connection tells of no change that was made before it.
+    #[must_use]
+    pub fn openings(&self) -> u64 {
+        self.openings.load(Ordering::Relaxed)
     }
 
     /// Visits the board. The visit takes place even if nobody waits for its answer any more.

@@ -3,7 +3,9 @@
 //! [`judge`] compares what a board shows with how the pool would have ended the run. It never turns "could not read" or
 //! "touched no row" into a verdict; those are errors and retries of the caller.
 
-use super::{ClaimLock, EndedRun, Fate, GONE_LOOKS_APART_SECONDS, Outcome, Timestamp};
+use std::time::Duration;
+
+use super::{ClaimLock, EndedRun, Fate, GONE_LOOKS_APART_SECONDS, Outcome};
 
 /// How an assignment ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,8 @@ impl Evidence {
     /// The board was seen gone or replaced twice, far enough apart.
     #[must_use]
     pub fn seen_twice(first: &Sighting, second: &Sighting) -> Option<Self> {
-        let far_enough = second.at - first.at >= GONE_LOOKS_APART_SECONDS;
+        let apart = second.at.saturating_sub(first.at);
+        let far_enough = apart.as_secs_f64() >= GONE_LOOKS_APART_SECONDS;
         (far_enough && first.root == second.root).then(|| Self {
             terminal: Terminal::Stale,
             reason: second.why.clone(),
@@ -71,8 +74,8 @@ impl Receipt {
 /// One look at a board that was not there, or was another one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sighting {
-    /// When.
-    pub at: Timestamp,
+    /// The process' own time: a clock that was set in between makes no minute.
+    pub at: Duration,
     /// Identity of the directory that holds the boards: another one is an unmount, not evidence.
     pub root: (u64, u64),
     /// What was seen, for people.
@@ -315,8 +318,8 @@ mod tests {
 
     #[test]
     fn a_board_that_is_gone_is_believed_after_two_looks_under_the_same_root() {
-        let look = |at: f64, root| Sighting {
-            at: Timestamp(at),
+        let look = |at, root| Sighting {
+            at: Duration::from_secs_f64(at),
             root,
             why: "gone".to_owned(),
         };

@@ -29,6 +29,7 @@ mod transition;
 mod tx;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -78,6 +79,17 @@ impl Store {
     /// [`StoreError::File`] says what is wrong with the file.
     pub fn inspect(path: &Path) -> Result<(), StoreError> {
         open::inspect(path)
+    }
+
+    /// Takes a lock that another process holds for a failure at once, instead of waiting for its end: for whoever moves
+    /// the store by hand, since no time passes meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::File`]
+    pub fn never_wait(&self) -> Result<(), StoreError> {
+        self.connection
+            .busy_timeout(Duration::ZERO)
+            .map_err(|error| StoreError::sqlite(&self.path, &error))
     }
 
     /// The store's own identity, made with its file.

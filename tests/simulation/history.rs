@@ -1,27 +1,28 @@
 //! One history: the real pool on one thread, moved piece by piece through a plan.
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use hermes_pool::actors::store::StoreStatus;
 use hermes_pool::actors::{ByHand, DeliveryError, Engine, Pool, PoolSettings, Reply};
 use hermes_pool::clock::{Clock, ManualClock};
-use hermes_pool::domain::{BoardSlug, Lane, LeasePolicy, Ordinal, PoolId, Timestamp};
-use hermes_pool::faults::{Fault, FaultPoint, Faults};
-use hermes_pool::protocol::{Ack, Key, Kind, parse_wire};
-use hermes_pool::store::{Job, Operation, StoreError, Tx};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use hermes_pool::domain::{BoardSlug, Lane, LeasePolicy, PoolId, Timestamp};
+use hermes_pool::faults::Faults;
+use hermes_pool::protocol::{Ack, Kind};
 
 use super::LANE;
 use super::boards::Boards;
+use super::coverage::{self, Counts, Event, saw};
 use super::invariants::{Judge, Violation};
 use super::plan::{Plan, Step, StoreFault};
+use super::storage::{self, Template};
 use super::workers::{Message, Packet, Workers};
 
+/// Attempts that a run gets.
+pub(super) const ATTEMPTS: i64 = 3;
 const START: Timestamp = Timestamp(1_800_000_000.0);
 /// Turns of everything that can run after a piece of work: enough for what follows from it at once.
 const TURNS: usize = 6;
@@ -29,34 +30,33 @@ const TURNS: usize = 6;
 const ALL_TURNS: usize = 24;
 /// Pieces of work that may follow from each other without time passing.
 const PIECES: usize = 400;
+/// The first of them, in which workers are silent: what the pool has to notice by itself, it notices then.
+const QUIET_ROUNDS: usize = 3;
 /// Rounds in which all work has to end once nothing is broken any more; each lets up to twenty seconds pass.
 const ROUNDS: usize = 120;
-
-/// What all histories share: the store as it is made, and the key.
-pub(crate) struct Template {
-    pub(crate) folder: tempfile::TempDir,
-    pub(crate) master: Key,
-}
 
 /// What became of a history.
 pub(crate) struct Outcome {
     pub(crate) violation: Option<Violation>,
     /// Everything that happened, as one text: the same for the same plan.
     pub(crate) trace: String,
+    /// What it went through.
+    pub(crate) counts: Counts,
 }
 
-struct History<'a> {
-    plan: &'a Plan,
+pub(super) struct History<'a> {
+    pub(super) plan: &'a Plan,
     folder: PathBuf,
+    store: PathBuf,
     key_file: PathBuf,
-    clock: Arc<ManualClock>,
-    boards: Boards,
-    slugs: Vec<BoardSlug>,
-    workers: Workers,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) boards: Boards,
+    pub(super) slugs: Vec<BoardSlug>,
+    pub(super) workers: Workers,
     judge: Judge,
     next: usize,
-    store_fault: Option<StoreFault>,
-    faults: Faults,
+    pub(super) store_fault: Option<StoreFault>,
+    pub(super) faults: Faults,
     trace: String,
     /// Something may have changed in the store or on a board since the last judgement.
     unjudged: bool,
@@ -66,10 +66,10 @@ struct History<'a> {
 type Answer = (Message, Result<Reply, DeliveryError>);
 
 /// A coordinator between its start and its death.
-struct Life {
-    pool: Pool,
-    hand: ByHand,
-    answers: Rc<RefCell<Vec<Answer>>>,
+pub(super) struct Life {
+    pub(super) pool: Pool,
+    pub(super) hand: ByHand,
+    pub(super) answers: Rc<RefCell<Vec<Answer>>>,
 }
 
 /// Runs a plan from its beginning to its end, or to the first violation.
@@ -81,21 +81,18 @@ pub(crate) fn run(plan: &Plan, template: &Template) -> Outcome {
     let store = folder.join("assignments.db");
     std::fs::copy(template.folder.path().join("assignments.db"), &store).unwrap();
     let clock = ManualClock::at(START);
-    let boards = Boards::new();
     let slugs: Vec<BoardSlug> = (0..plan.boards)
         .map(|number| BoardSlug::parse(&format!("board-{number}")).unwrap())
         .collect();
-    for slug in &slugs {
-        boards.create(slug, START.whole_seconds());
-    }
     let mut history = History {
         plan,
         key_file: template.folder.path().join("pool.key"),
         workers: Workers::new(&template.master, plan.slots, clock.clone()),
         judge: Judge::new(&store),
         folder: folder.clone(),
+        store,
+        boards: Boards::new(clock.clone(), &slugs),
         clock,
-        boards,
         slugs,
         next: 0,
         store_fault: None,
@@ -113,7 +110,12 @@ pub(crate) fn run(plan: &Plan, template: &Template) -> Outcome {
     };
     let trace = history.trace;
     std::fs::remove_dir_all(&folder).unwrap();
-    Outcome { violation, trace }
+    let counts = coverage::take();
+    Outcome {
+        violation,
+        trace,
+        counts,
+    }
 }
 
 impl History<'_> {
@@ -126,6 +128,7 @@ impl History<'_> {
             self.clock.advance(Duration::from_millis(1));
             if step == Step::Crash {
                 self.note("crash");
+                saw(Event::Crashed);
                 return Ok(false);
             }
             self.step(&life, step).await?;
@@ -138,7 +141,7 @@ impl History<'_> {
         let settings = PoolSettings {
             id: PoolId::parse("simulated").unwrap(),
             slots: self.plan.slots,
-            policy: LeasePolicy::clamped(90, 3, 300),
+            policy: LeasePolicy::clamped(90, ATTEMPTS, 300),
             state_dir: self.folder.clone(),
             key_file: self.key_file.clone(),
             lanes: vec![Lane::parse(LANE).unwrap()],
@@ -159,69 +162,8 @@ impl History<'_> {
         })
     }
 
-    async fn step(&mut self, life: &Life, step: Step) -> Result<(), Violation> {
-        let now = self.clock.now().whole_seconds();
-        match step {
-            Step::Work(nth) => return self.work(life, usize::from(nth)).await.map(drop),
-            Step::Run(pieces) => return self.run(life, usize::from(pieces)).await.map(drop),
-            Step::Deliver(nth) => {
-                if let Some(packet) = self.pick(nth).map(|nth| self.workers.packets.remove(nth)) {
-                    self.deliver(life, packet);
-                }
-            }
-            Step::Duplicate(nth) => {
-                if let Some(packet) = self.pick(nth).map(|nth| self.workers.packets[nth].clone()) {
-                    self.workers.packets.push(packet);
-                }
-            }
-            Step::Lose(nth) => {
-                let lost = self.pick(nth).map(|nth| self.workers.packets.remove(nth));
-                drop(lost);
-            }
-            Step::Worker(nth, act) => self.workers.act(nth, act),
-            Step::Pass(seconds) => self.clock.advance(Duration::from_secs_f64(seconds)),
-            Step::Crash => {}
-            Step::Panic(nth) => {
-                let point = FaultPoint::ALL[usize::from(nth) % FaultPoint::ALL.len()];
-                self.faults.arm(point, Fault::PanicOnce);
-            }
-            Step::Store(fault) => self.store_fault = Some(fault),
-            Step::Board(nth, trouble) => self.boards.trouble(self.slug(nth), trouble),
-            Step::Meddle(nth, meddling) => self.boards.meddle(self.slug(nth), meddling, now),
-            Step::Hermes(nth) => self.boards.take_back_expired(self.slug(nth), now),
-            Step::Look(nth) => life.hand.look(self.slug(nth)),
-        }
-        self.note(&format!("{step:?}"));
-        self.settle(life).await
-    }
-
-    fn slug(&self, nth: u8) -> &BoardSlug {
-        &self.slugs[usize::from(nth) % self.slugs.len()]
-    }
-
-    fn pick(&self, nth: u8) -> Option<usize> {
-        let packets = self.workers.packets.len();
-        (packets > 0).then(|| usize::from(nth) % packets)
-    }
-
-    fn deliver(&mut self, life: &Life, packet: Packet) {
-        match packet {
-            Packet::ToWorker { asked, reply } => self.workers.hear(&asked, &reply),
-            Packet::ToPool(message) => {
-                let slot = life.pool.ordinal(Ordinal(message.ordinal));
-                let slot = slot.expect("every configured slot has its actor");
-                let wire = parse_wire(&message.bytes).unwrap();
-                let answers = Rc::clone(&life.answers);
-                actix::spawn(async move {
-                    let answer = slot.deliver(wire, message.kind).await;
-                    answers.borrow_mut().push((message, answer));
-                });
-            }
-        }
-    }
-
     /// One piece of waiting work; `false` if there is none.
-    async fn work(&mut self, life: &Life, nth: usize) -> Result<bool, Violation> {
+    pub(super) async fn work(&mut self, life: &Life, nth: usize) -> Result<bool, Violation> {
         let boards = life.hand.boards();
         if self.carry_out(life, &boards, nth) {
             self.settle(life).await?;
@@ -237,7 +179,12 @@ impl History<'_> {
         let places = boards.len() + 1;
         for place in (0..places).map(|place| (nth + place) % places) {
             let worked = match place.checked_sub(1) {
-                None => self.commit(life),
+                None => storage::commit(
+                    life.pool.store(),
+                    &life.hand,
+                    &self.store,
+                    &mut self.store_fault,
+                ),
                 Some(board) => life.hand.visit(&boards[board]),
             };
             if worked {
@@ -250,7 +197,7 @@ impl History<'_> {
     }
 
     /// So many pieces; `true` if there was no more to do.
-    async fn run(&mut self, life: &Life, pieces: usize) -> Result<bool, Violation> {
+    pub(super) async fn run(&mut self, life: &Life, pieces: usize) -> Result<bool, Violation> {
         for piece in 0..pieces {
             if !self.work(life, piece).await? {
                 return Ok(true);
@@ -259,51 +206,21 @@ impl History<'_> {
         Ok(false)
     }
 
-    fn commit(&mut self, life: &Life) -> bool {
-        let store = life.pool.store();
-        let nothing_waits = store.waiting() == 0;
-        if nothing_waits && !matches!(store.status(), StoreStatus::Failing(_)) {
-            return false;
-        }
-        let Some(mut writer) = life.hand.take_store() else {
-            return false;
-        };
-        if nothing_waits {
-            writer.probe();
-            life.hand.give_store(writer);
-            return true;
-        }
-        match self.store_fault.take() {
-            None => writer.flush(|_| {}),
-            Some(StoreFault::GroupLost) => writer.flush(Vec::clear),
-            Some(StoreFault::MemberLost) => writer.flush(|group| drop(group.pop())),
-            Some(StoreFault::DiskFull) => on_a_full_disk(|| writer.flush(|_| {})),
-            Some(StoreFault::Unanswered) => {
-                let committed = catch_unwind(AssertUnwindSafe(|| {
-                    writer.flush(|group| {
-                        group.insert(0, Job::new(Nothing, |_| resume_unwind(Box::new(()))));
-                    });
-                }));
-                assert!(committed.is_err(), "nobody was to be answered");
-                return true;
-            }
-            Some(StoreFault::Down) => return true,
-        }
-        life.hand.give_store(writer);
-        true
-    }
-
     /// Lets everything run that can, takes the answers, and judges.
-    async fn settle(&mut self, life: &Life) -> Result<(), Violation> {
+    pub(super) async fn settle(&mut self, life: &Life) -> Result<(), Violation> {
         self.turn(TURNS).await;
         let answers = std::mem::take(&mut *life.answers.borrow_mut());
         for (asked, answer) in answers {
             let Ok(reply) = answer else {
                 self.note("unavailable");
+                saw(Event::MessageUnserved);
                 continue;
             };
             let said = self.workers.open(&asked, &reply.envelope);
             self.note(&format!("{said:?}"));
+            if let Some(Ok(ack)) = &said {
+                see_ack(ack);
+            }
             if asked.kind == Kind::Result && matches!(said, Some(Ok(Ack::Accepted { .. }))) {
                 self.judge.acknowledged(&asked);
                 self.unjudged = true;
@@ -314,14 +231,15 @@ impl History<'_> {
             });
         }
         if std::mem::take(&mut self.unjudged) {
-            self.judge.judge(&self.boards.world(), self.clock.now().0)?;
+            self.judge
+                .judge(&self.boards.world(), self.clock.elapsed())?;
         }
         Ok(())
     }
 
     async fn turn(&self, turns: usize) {
         for _ in 0..turns {
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
     }
 
@@ -343,7 +261,17 @@ impl History<'_> {
                 self.settle(life).await?;
             }
             self.run(life, PIECES).await?;
-            if round > 2 && self.left_over().is_empty() {
+            if round < QUIET_ROUNDS {
+                self.let_pass(6.0);
+                self.settle(life).await?;
+                continue;
+            }
+            if round == QUIET_ROUNDS {
+                let boards = self.boards.world();
+                self.judge.nothing_lost_is_held(&boards)?;
+            }
+            self.hermes_tidies()?;
+            if round > QUIET_ROUNDS && self.left_over().is_empty() {
                 return Ok(());
             }
             for ordinal in 0..self.workers.slots() {
@@ -351,11 +279,33 @@ impl History<'_> {
                     self.workers.act_in_health(ordinal);
                 }
             }
-            self.clock
-                .advance(Duration::from_secs_f64([0.5, 5.0, 20.0][round % 3]));
+            let seconds = if self.judge.left_over().is_empty() {
+                // Others hold what is left, until their claims expire.
+                60.0
+            } else {
+                [0.5, 5.0, 20.0][round % 3]
+            };
+            self.let_pass(seconds);
             self.settle(life).await?;
         }
         Err(format!("work is left over: {:#?}", self.left_over()))
+    }
+
+    fn let_pass(&self, seconds: f64) {
+        self.clock.advance(Duration::from_secs_f64(seconds));
+    }
+
+    /// Hermes takes back what nobody extends any more: claims of others, and those of this pool that an older copy of a
+    /// board shows after their end. From a pool that is whole it takes nothing.
+    fn hermes_tidies(&mut self) -> Result<(), Violation> {
+        for slug in self.slugs.clone() {
+            for lock in self.boards.take_back_expired(&slug) {
+                self.note(&format!("Hermes takes back {slug}"));
+                self.judge.must_not_hold(&lock)?;
+                self.unjudged = true;
+            }
+        }
+        Ok(())
     }
 
     fn left_over(&mut self) -> Vec<String> {
@@ -364,58 +314,38 @@ impl History<'_> {
         left
     }
 
-    fn note(&mut self, text: &str) {
+    pub(super) fn note(&mut self, text: &str) {
         use std::fmt::Write;
         let time = self.clock.now() - START;
         writeln!(self.trace, "{time:9.3} {text}").unwrap();
     }
 }
 
-/// A member of a group that does nothing.
-struct Nothing;
-
-impl Operation for Nothing {
-    type Reply = ();
-
-    fn apply(self, _: &Tx<'_>, _: Timestamp) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
-/// Does something while no file takes a single byte.
-fn on_a_full_disk(act: impl FnOnce()) {
-    let before = getrlimit(Resource::Fsize);
-    let none = Rlimit {
-        current: Some(0),
-        maximum: before.maximum,
-    };
-    setrlimit(Resource::Fsize, none).unwrap();
-    act();
-    setrlimit(Resource::Fsize, before).unwrap();
-}
-
-/// Makes the store and the key once, for all histories.
-pub(crate) fn template() -> Template {
-    let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() {
-        tempfile::tempdir_in(memory).unwrap()
-    } else {
-        tempfile::tempdir().unwrap()
-    };
-    // Writing on a full disk is an error then, and not the end of the process.
-    let ignored = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, ignored).unwrap();
-    // Panics that a plan asks for are no news.
-    let others = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let text = panic.payload_as_str().unwrap_or_default();
-        if !text.starts_with("test door") {
-            others(panic);
+/// Lets everything run once that can. Nothing here waits for the operating system, so it is not asked either, as tokio
+/// would.
+async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
         }
-    }));
-    let master = hermes_pool::protocol::generate_key().unwrap();
-    hermes_pool::protocol::write_key_file(&folder.path().join("pool.key"), &master).unwrap();
-    let store = hermes_pool::store::Store::open(&folder.path().join("assignments.db"), 3);
-    drop(store.unwrap());
-    Template { folder, master }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn see_ack(ack: &Ack) {
+    let event = match ack {
+        Ack::Accepted { duplicate: false } => Event::ResultAccepted,
+        Ack::Accepted { duplicate: true } => Event::DuplicateResultAccepted,
+        Ack::Rejected { code, .. } => match code.as_str() {
+            "stale_attempt" => Event::StaleAttemptRefused,
+            "lease_expired" => Event::ExpiredLeaseRefused,
+            "run_superseded" => Event::SupersededRunRefused,
+            _ => return,
+        },
+        Ack::Idle | Ack::Alive { .. } => return,
+    };
+    saw(event);
 }

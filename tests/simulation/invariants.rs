@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hermes_pool::board::{Ending, mark};
+use hermes_pool::domain::ClaimLock;
 use hermes_pool::protocol::{BlockKind, parse_json};
 use rusqlite::{Connection, OpenFlags};
 
-use super::boards::{Deed, What, World};
+use super::boards::{Account, Deed, What, World};
+use super::coverage::{Event, saw};
+use super::history::ATTEMPTS;
 use super::workers::Message;
 
 /// Why a history must not have happened.
@@ -36,12 +40,17 @@ impl Row {
         matches!(self.state.as_str(), "assigned" | "running" | "result")
     }
 
+    /// A worker has it, or is to have it.
+    fn is_held(&self) -> bool {
+        matches!(self.state.as_str(), "assigned" | "running")
+    }
+
     fn mark(&self) -> String {
         format!("{}/{}/{}@", self.key, self.ordinal, self.attempt)
     }
 
     /// Whether this is the ending that the row asks for.
-    fn asks_for(&self, ending: &Ending) -> bool {
+    fn asks_for(&self, deed: &Deed, ending: &Ending) -> bool {
         let Some(result) = &self.result else {
             return match self.cause.as_deref() {
                 Some("exhausted") => matches!(
@@ -51,7 +60,10 @@ impl Row {
                         ..
                     }
                 ),
-                Some("limit_passed") => matches!(ending, Ending::TimeOut { .. }),
+                // A limit that was raised after its worker had been stopped is none to end the run by.
+                Some("limit_passed") if deed.is_past_limit() => {
+                    matches!(ending, Ending::TimeOut { .. })
+                }
                 _ => matches!(ending, Ending::Release { .. }),
             };
         };
@@ -157,18 +169,19 @@ impl Judge {
     }
 
     /// Judges what stands now.
-    pub(crate) fn judge(&mut self, world: &World, now: f64) -> Result<(), Violation> {
+    pub(crate) fn judge(&mut self, world: &World, now: Duration) -> Result<(), Violation> {
         let (rows, intents) = (self.rows(), self.intents());
         one_live_run_for_each_slot(&rows)?;
         for row in &rows {
+            attempt_is_allowed(row)?;
             result_is_of_the_attempt(row)?;
         }
         self.nothing_acknowledged_is_lost(&rows)?;
-        for deed in &world.deeds[self.deeds_judged..] {
+        for deed in &world.account.deeds[self.deeds_judged..] {
             deed_is_justified(deed, &rows, &intents)?;
         }
-        self.deeds_judged = world.deeds.len();
-        self.ends_have_evidence(&rows, world, now)
+        self.deeds_judged = world.account.deeds.len();
+        self.ends_have_evidence(&rows, &world.account, now)
     }
 
     fn nothing_acknowledged_is_lost(&self, rows: &[Row]) -> Result<(), Violation> {
@@ -191,8 +204,8 @@ impl Judge {
     fn ends_have_evidence(
         &mut self,
         rows: &[Row],
-        world: &World,
-        now: f64,
+        account: &Account,
+        now: Duration,
     ) -> Result<(), Violation> {
         for row in rows {
             match self.over.get(&row.key) {
@@ -201,10 +214,35 @@ impl Judge {
                 }
                 Some(_) => {}
                 None if row.is_over() => {
-                    end_has_evidence(row, world, now)?;
+                    end_has_evidence(row, account, now)?;
+                    see_end(row);
                     self.over.insert(row.key.clone(), row.state.clone());
                 }
                 None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody took a claim back that nobody had extended. A pool that works has extended all that it holds.
+    pub(crate) fn must_not_hold(&mut self, lock: &ClaimLock) -> Result<(), Violation> {
+        let lock = lock.as_str();
+        let mut rows = self.rows().into_iter();
+        match rows.find(|row| row.lock.as_deref() == Some(lock) && !row.is_over()) {
+            Some(row) => Err(format!("a claim was not extended: {row:?}")),
+            None => Ok(()),
+        }
+    }
+
+    /// A run that its board shows as lost is no longer its worker's.
+    pub(crate) fn nothing_lost_is_held(&mut self, world: &World) -> Result<(), Violation> {
+        let account = &world.account;
+        let rows = self.rows();
+        let held = rows.iter().filter(|row| row.is_held());
+        for row in held.filter(|row| !account.is_uprooted(row, |_| true)) {
+            let mut deeds = account.deeds_of(row);
+            if deeds.any(|deed| matches!(deed.what, What::Foreign)) {
+                return Err(format!("a lost run is still held: {row:?}"));
             }
         }
         Ok(())
@@ -237,6 +275,13 @@ fn one_live_run_for_each_slot(rows: &[Row]) -> Result<(), Violation> {
     Ok(())
 }
 
+fn attempt_is_allowed(row: &Row) -> Result<(), Violation> {
+    if (1..=ATTEMPTS).contains(&row.attempt) {
+        return Ok(());
+    }
+    Err(format!("an attempt too many: {row:?}"))
+}
+
 /// Every result names the attempt that its worker held.
 fn result_is_of_the_attempt(row: &Row) -> Result<(), Violation> {
     let Some(result) = &row.result else {
@@ -256,7 +301,7 @@ fn deed_is_justified(deed: &Deed, rows: &[Row], intents: &[String]) -> Result<()
         .find(|row| row.lock.as_deref() == Some(deed.lock.as_str()));
     let intended = intents.iter().any(|lock| lock == deed.lock.as_str());
     let justified = match (&deed.what, row) {
-        (What::Foreign, _) => true,
+        (What::Foreign | What::Vanished, _) => true,
         (What::Claimed, None) => intended,
         (What::Claimed, Some(_)) => false,
         (What::Extended | What::Beat, row) => row.is_some_and(|row| !row.is_over()),
@@ -264,7 +309,7 @@ fn deed_is_justified(deed: &Deed, rows: &[Row], intents: &[String]) -> Result<()
         (What::Ended(_), Some(row)) if row.is_over() => false,
         (What::Ended(ending), Some(row)) => {
             let released = row.result.is_some() || row.state == "lease_failed";
-            released && row.asks_for(ending) && (!times_out(ending) || deed.is_past_limit())
+            released && row.asks_for(deed, ending) && (!times_out(ending) || deed.is_past_limit())
         }
     };
     if justified {
@@ -288,32 +333,21 @@ fn gives_back(ending: &Ending, unfit: bool) -> bool {
 }
 
 /// A board that was gone or another one is believed at the second look, a minute after the first.
-const LOOKS_APART_SECONDS: f64 = 60.0;
+const LOOKS_APART: Duration = Duration::from_secs(60);
 
-fn end_has_evidence(row: &Row, world: &World, now: f64) -> Result<(), Violation> {
-    let deeds = || {
-        world
-            .deeds
-            .iter()
-            .filter(|deed| Some(deed.lock.as_str()) == row.lock.as_deref())
-    };
+fn end_has_evidence(row: &Row, account: &Account, now: Duration) -> Result<(), Violation> {
+    let deeds = || account.deeds_of(row);
     let ends_asked_for = deeds().any(|deed| match &deed.what {
-        What::Ended(ending) => row.asks_for(ending),
+        What::Ended(ending) => row.asks_for(deed, ending),
         _ => false,
     });
+    // That neither the run nor its task is there is certain at the first look, whatever happened to the board before.
     let ended_otherwise = deeds().any(|deed| match &deed.what {
-        What::Foreign => true,
-        What::Ended(ending) => !row.asks_for(ending),
-        _ => false,
+        What::Foreign | What::Vanished => true,
+        What::Ended(ending) => !row.asks_for(deed, ending),
+        What::Claimed | What::Extended | What::Beat => false,
     });
-    let claimed_at = deeds().map(|deed| deed.at).min();
-    let uprooted = claimed_at.is_some_and(|claimed_at| {
-        world.upheavals.iter().any(|upheaval| {
-            upheaval.board.as_str() == row.board
-                && upheaval.at >= claimed_at
-                && now - upheaval.at as f64 >= LOOKS_APART_SECONDS
-        })
-    });
+    let uprooted = account.is_uprooted(row, |at| now - at >= LOOKS_APART);
     let proved = match row.state.as_str() {
         "finalized" => ends_asked_for,
         _ => ended_otherwise || uprooted,
@@ -325,4 +359,38 @@ fn end_has_evidence(row: &Row, world: &World, now: f64) -> Result<(), Violation>
     Err(format!(
         "an end without evidence: {row:?}, the board knows {deeds:?}"
     ))
+}
+
+impl Account {
+    /// What happened to the claim of a row.
+    fn deeds_of<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = &'a Deed> {
+        let deeds = self.deeds.iter();
+        deeds.filter(|deed| Some(deed.lock.as_str()) == row.lock.as_deref())
+    }
+
+    /// Whether, since a row's claim, its board became another one or went away, at a time like this.
+    fn is_uprooted(&self, row: &Row, at: impl Fn(Duration) -> bool) -> bool {
+        let claim = row.lock.as_ref().and_then(|lock| self.claims.get(lock));
+        claim.is_some_and(|claim| {
+            self.upheavals.iter().any(|upheaval| {
+                upheaval.board.as_str() == row.board && upheaval.at >= claim.at && at(upheaval.at)
+            })
+        })
+    }
+}
+
+fn see_end(row: &Row) {
+    saw(match row.state.as_str() {
+        "finalized" => Event::Finalized,
+        _ => Event::Stale,
+    });
+    match row.cause.as_deref() {
+        Some("exhausted") => saw(Event::Exhausted),
+        Some("never_fetched") => saw(Event::NeverFetched),
+        Some("unsettled") => saw(Event::Unsettled),
+        Some("unconfirmed") => saw(Event::Unconfirmed),
+        Some("superseded") => saw(Event::Superseded),
+        Some("limit_passed") => saw(Event::LimitPassed),
+        _ => {}
+    }
 }

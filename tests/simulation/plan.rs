@@ -11,8 +11,12 @@ pub(crate) enum StoreFault {
     GroupLost,
     /// One member of it is.
     MemberLost,
-    /// The disk takes nothing: the group is lost at its commit.
-    DiskFull,
+    /// No file takes a single byte: the group is lost at its first write.
+    Unwritable,
+    /// Files take a little more, and then nothing: the group is lost somewhere in its commit.
+    Full(u8),
+    /// Another process holds the file.
+    Locked,
     /// It is committed, and the writer goes down before anybody is answered.
     Unanswered,
     /// The writer goes down before the commit.
@@ -48,10 +52,14 @@ pub(crate) enum Step {
     Lose(u8),
     Worker(u8, Act),
     Pass(f64),
+    /// The clock is set by so many seconds, and no time passes.
+    SetClock(f64),
     /// The coordinator dies.
     Crash,
     /// Whoever passes this point of a run's life next panics.
     Panic(u8),
+    /// This actor panics at its next message.
+    PanicIn(u8),
     Store(StoreFault),
     Board(u8, Trouble),
     Meddle(u8, Meddling),
@@ -148,14 +156,10 @@ fn fault(rng: &mut Rng) -> Step {
     match rng.u8(..20) {
         0..=1 => Step::Crash,
         2 => Step::Panic(rng.u8(..)),
-        3..=6 => Step::Store(match rng.u8(..5) {
-            0 => StoreFault::GroupLost,
-            1 => StoreFault::MemberLost,
-            2 => StoreFault::DiskFull,
-            3 => StoreFault::Unanswered,
-            _ => StoreFault::Down,
-        }),
-        7..=11 => Step::Board(
+        3 => Step::PanicIn(rng.u8(..)),
+        4..=6 => Step::Store(store_fault(rng)),
+        7 => Step::SetClock([-20.0, -4.0, 4.0, 61.0, 400.0, 1000.0][rng.usize(..6)]),
+        8..=11 => Step::Board(
             board,
             match rng.u8(..7) {
                 0 => Trouble::Unreadable,
@@ -170,9 +174,23 @@ fn fault(rng: &mut Rng) -> Step {
     }
 }
 
+fn store_fault(rng: &mut Rng) -> StoreFault {
+    match rng.u8(..7) {
+        0 => StoreFault::GroupLost,
+        1 => StoreFault::MemberLost,
+        2 => StoreFault::Unwritable,
+        3 => StoreFault::Full(rng.u8(..4)),
+        4 => StoreFault::Locked,
+        5 => StoreFault::Unanswered,
+        _ => StoreFault::Down,
+    }
+}
+
 fn meddling(rng: &mut Rng) -> Meddling {
     match rng.u8(..20) {
-        0..=4 => Meddling::TakeAway(rng.u8(..)),
+        0..=2 => Meddling::TakeAway(rng.u8(..)),
+        3 => Meddling::Steal(rng.u8(..)),
+        4 => Meddling::Edit(rng.u8(..)),
         5..=7 => Meddling::Finish(rng.u8(..)),
         8..=9 => Meddling::Delete(rng.u8(..)),
         10 => Meddling::Archive,

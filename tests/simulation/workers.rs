@@ -1,6 +1,7 @@
 //! Workers and the network between them and the pool. Real envelopes; packets that somebody else decides about.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hermes_pool::clock::{Clock, ManualClock};
 use hermes_pool::protocol::{
@@ -8,6 +9,7 @@ use hermes_pool::protocol::{
     parse_wire, sign_envelope, verify_envelope,
 };
 
+use super::coverage::{Event, saw};
 use super::plan::Act;
 
 /// How long a message is valid.
@@ -23,6 +25,8 @@ pub(crate) struct Message {
     payload: Json,
     delivery: String,
     pub(crate) bytes: Vec<u8>,
+    /// When it was signed, on the clock that never jumps.
+    pub(crate) sent_at: Duration,
 }
 
 impl Message {
@@ -87,19 +91,25 @@ impl Workers {
                 }
             }
             Act::Die { lives_on } => {
+                saw(Event::WorkerDied);
                 let worker = self.worker(ordinal);
                 worker.process += 1;
                 let job = worker.job.take();
+                if lives_on && job.is_some() {
+                    saw(Event::WorkerLivedOn);
+                }
                 worker.former.extend(job.filter(|_| lives_on));
                 (worker.open, worker.last) = (None, None);
             }
             Act::SubmitLate(how) => {
                 if let Some(job) = self.former(ordinal, how) {
+                    saw(Event::LateResult);
                     self.submit(ordinal, &job, how);
                 }
             }
             Act::BeatLate(which) => {
                 if let Some(job) = self.former(ordinal, which) {
+                    saw(Event::LateHeartbeat);
                     self.send(ordinal, Kind::Heartbeat, job, Json::object::<&str>([]));
                 }
             }
@@ -141,7 +151,7 @@ impl Workers {
         let Some(mut last) = self.worker(ordinal).last.clone() else {
             return;
         };
-        last.bytes = self.sign(&last);
+        (last.bytes, last.sent_at) = (self.sign(&last), self.clock.elapsed());
         self.packets.push(Packet::ToPool(last));
     }
 
@@ -175,6 +185,7 @@ impl Workers {
             payload,
             delivery: format!("delivery-{}", self.serial),
             bytes: Vec::new(),
+            sent_at: self.clock.elapsed(),
         };
         message.bytes = self.sign(&message);
         let worker = self.worker(ordinal);

@@ -31,6 +31,8 @@ pub(in crate::actors) struct PassMemory {
     pub(super) intents: BTreeMap<String, Sighting>,
     /// Unknown claims were looked for since the board last changed.
     pub(super) claims_looked_at: bool,
+    /// How often the board had been opened when the last pass began.
+    openings: u64,
 }
 
 impl PassMemory {
@@ -39,6 +41,13 @@ impl PassMemory {
         self.claims_looked_at = false;
         for row in self.rows.values_mut() {
             row.looked_at = false;
+        }
+    }
+
+    /// A board that was opened again may have changed while it was not open.
+    pub(super) fn opened(&mut self, openings: u64) {
+        if std::mem::replace(&mut self.openings, openings) != openings {
+            self.board_changed();
         }
     }
 

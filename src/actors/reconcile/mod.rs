@@ -115,6 +115,7 @@ pub(super) async fn run(parts: &BoardParts, memory: &mut PassMemory) -> PassRepo
 
 impl Pass<'_> {
     async fn rows(&mut self) {
+        self.memory.opened(self.parts.thread.openings());
         let (slug, now) = (self.parts.slug.clone(), self.parts.clock.now());
         let (rows, holds) = match self
             .parts

@@ -3,7 +3,7 @@
 use super::Pass;
 use crate::actors::events::PoolEvent;
 use crate::actors::scope::Scope;
-use crate::domain::{Evidence, FailCause, Sighting};
+use crate::domain::{Evidence, FailCause, GONE_LOOKS_APART_SECONDS, Sighting};
 use crate::faults::FaultPoint;
 use crate::store::Record;
 use crate::store::operations::End;
@@ -30,20 +30,21 @@ impl Pass<'_> {
             })
             .await
         {
-            Ok(changed) => {
+            Ok(true) => {
                 self.memory.of(record).ended = true;
                 self.parts.ledger.clear_all(&scope);
                 self.parts.faults.pass(FaultPoint::EndRecorded);
-                if changed {
-                    self.report.ended += 1;
-                    self.parts.ordinals.refresh(binding.ordinal);
-                    self.parts.events.emit(PoolEvent::Ended {
-                        binding,
-                        terminal,
-                        reason,
-                    });
-                }
+                self.report.ended += 1;
+                self.parts.ordinals.refresh(binding.ordinal);
+                self.parts.events.emit(PoolEvent::Ended {
+                    binding,
+                    terminal,
+                    reason,
+                });
             }
+            // Its attempt was fenced meanwhile: the run goes on to be looked after, and the next pass ends it as it is by
+            // then.
+            Ok(false) => self.due(self.parts.clock.now()),
             Err(error) => self.put_off(&scope, "record the end", error.to_string()),
         }
     }
@@ -86,7 +87,7 @@ impl Pass<'_> {
             return None;
         };
         Some(Sighting {
-            at: self.parts.clock.now(),
+            at: self.parts.clock.elapsed(),
             root,
             why,
         })
@@ -98,7 +99,8 @@ impl Pass<'_> {
         first: &Sighting,
         second: &Sighting,
     ) {
-        let again = first.at + crate::domain::GONE_LOOKS_APART_SECONDS;
+        let apart = second.at.saturating_sub(first.at).as_secs_f64();
+        let again = self.parts.clock.now() + (GONE_LOOKS_APART_SECONDS - apart).max(0.0);
         self.put_off(
             scope,
             "find its board",

@@ -175,7 +175,7 @@ impl StoreHandle {
     /// Opens the store for somebody who commits by hand, unless it is open. Nothing is collected then.
     pub fn launch_by_hand(&self) -> Option<StoreWriter> {
         let writer = StoreWriter::open(self.announce()?);
-        if !writer.is_open() {
+        if !writer.never_waits() {
             return None;
         }
         self.accept(Wake::Nobody);

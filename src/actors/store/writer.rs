@@ -58,6 +58,13 @@ impl StoreWriter {
         self.store.is_some()
     }
 
+    /// Whether it is open, and from now on takes the lock of another process for a failure at once.
+    pub(super) fn never_waits(&self) -> bool {
+        self.store
+            .as_ref()
+            .is_some_and(|store| store.never_wait().is_ok())
+    }
+
     /// Says that the file was opened.
     pub(super) fn opened(&self) {
         self.presence.shared.report(StoreStatus::Ready);
