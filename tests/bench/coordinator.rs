@@ -13,7 +13,7 @@ mod rows;
 mod support;
 
 use support::figures::Session;
-use support::{Outcome, table};
+use support::{Outcome, raw, table};
 
 fn main() -> Outcome<()> {
     let mut session = Session::full();
@@ -33,7 +33,7 @@ fn main() -> Outcome<()> {
         std::thread::available_parallelism()?
     );
     for row in rows {
-        table::heading(row.number, row.title);
+        table::heading(row.number, row.title, &raw::commit_millis()?);
         for line in (row.measure)(&session)? {
             line.print();
         }

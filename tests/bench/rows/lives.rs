@@ -75,18 +75,20 @@ pub(super) fn add_tasks(ground: &Ground, count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Lives a second of a pool in which so many tasks wait, from its start until the last is over.
+/// Lives a second of a pool in which so many tasks wait, from the end of the first until the end of the last: what is
+/// done once for each board comes before.
 pub(super) async fn per_second(ground: &Ground, count: usize) -> Outcome<f64> {
     let pool = ground.start().await?;
-    let events = pool.listen();
-    let began = Instant::now();
+    let mut events = pool.listen();
     for ordinal in 0..ground.settings.slots {
         actix::spawn(work(ground.worker(&pool, ordinal)?));
     }
-    until_ended(events, count).await?;
+    until_ended(&mut events, 1).await?;
+    let began = Instant::now();
+    until_ended(&mut events, count - 1).await?;
     let elapsed = began.elapsed().as_secs_f64();
     pool.stop();
-    Ok(count as f64 / elapsed)
+    Ok((count - 1) as f64 / elapsed)
 }
 
 /// Completes whatever comes, until the pool is gone.
@@ -100,7 +102,7 @@ async fn work(mut worker: Local) {
 }
 
 /// Waits until so many runs are over.
-async fn until_ended(mut events: Listener, count: usize) -> Outcome<()> {
+async fn until_ended(events: &mut Listener, count: usize) -> Outcome<()> {
     for _ in 0..count {
         events
             .wait_for(PATIENCE, |event| matches!(event, PoolEvent::Ended { .. }))

@@ -38,25 +38,18 @@ const EVENTS: &str = "INSERT INTO task_events(task_id,run_id,kind,payload,create
 /// A store with a long history, made once and copied.
 pub(crate) struct History {
     folder: tempfile::TempDir,
-    /// Ended assignments in the store.
-    pub(crate) assignments: u32,
     /// Done tasks of a board.
-    pub(crate) tasks: u32,
+    tasks: u32,
     now: f64,
 }
 
 impl History {
-    /// Makes one that ends two days before `now`.
+    /// Makes one that ends two days before `now`: ended assignments in the store, done tasks for a board.
     pub(crate) fn new(assignments: u32, tasks: u32, now: f64) -> Outcome<Self> {
         let folder = scratch()?;
         let path = folder.path().join(STORE_FILE);
         drop(Store::open(&path, SLOTS)?);
-        let history = Self {
-            folder,
-            assignments,
-            tasks,
-            now,
-        };
+        let history = Self { folder, tasks, now };
         let began = now - AGE_SECONDS - f64::from(assignments) * 0.001;
         fill(&path, &[ASSIGNMENTS, CLAIMS], assignments, BOARD, began)?;
         Ok(history)

@@ -1,6 +1,6 @@
 //! The one place that prints: a figure, its goal or peer, and how they compare.
 
-use super::figures::median;
+use super::figures::{median, quantile};
 
 /// What a figure should be.
 #[derive(Clone, Copy)]
@@ -122,15 +122,17 @@ impl Line {
     }
 }
 
-/// Prints what comes, and the names of the columns.
-pub(crate) fn heading(number: &str, title: &str) {
+/// Prints what comes, how long a single commit takes here at this moment, and the names of the columns.
+pub(crate) fn heading(numbers: &str, title: &str, commit_millis: &[f64]) {
+    println!("{numbers}: {title}");
+    let disk = format!(
+        "(a commit now: p50 {} ms, p99 {} ms)",
+        number(median(commit_millis)),
+        number(quantile(commit_millis, 0.99))
+    );
     println!(
-        "{:<48} {:>16} {:>24} {:>8} {:>10}",
-        format!("{number}: {title}"),
-        "figure",
-        "peer",
-        "ratio",
-        "goal"
+        "  {disk:<46} {:>16} {:>24} {:>8} {:>10}",
+        "figure", "peer", "ratio", "goal"
     );
 }
 
