@@ -4,13 +4,19 @@
 //! named, `-- --quick` takes one short round of each, to see that everything runs. What the rows mean stands in the README
 //! under "Measure it". Nothing is asserted about time: whether a figure is good is for people.
 
-#[path = "../support/oracle.rs"]
-#[expect(dead_code, reason = "only its folder is needed, to install Hermes")]
-mod oracle;
 #[path = "../support/python.rs"]
 mod python;
 mod rows;
 mod support;
+
+/// What [`python`] needs of the tests' oracle: where it stands what Hermes needs.
+mod oracle {
+    use std::path::{Path, PathBuf};
+
+    pub(crate) fn folder() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle")
+    }
+}
 
 use support::figures::Session;
 use support::{Outcome, raw, table};

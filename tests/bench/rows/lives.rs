@@ -27,11 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Measures.
 pub(crate) fn measure(session: &Session) -> Outcome<Vec<Line>> {
-    let (count, count_of_hermes) = session.choose((600, 100), (60, 20));
+    let (count, count_of_hermes) = session.choose((300, 60), (60, 20));
     let mut lines = Vec::new();
     for slots in SLOTS {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        for _ in 0..session.rounds {
+        for _ in 0..session.rounds.min(3) {
             let folder = scratch()?;
             let ground = Ground::new(folder.path(), slots)?;
             let lives = async {
