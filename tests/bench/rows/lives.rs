@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use actix::System;
-use hermes_pool::actors::{Listener, PoolEvent};
+use hermes_pool::actors::{Listener, Pool, PoolEvent};
 use hermes_pool::board::hermes::{BoardDetails, NewTask};
 use hermes_pool::clock::{Clock, SystemClock};
 use hermes_pool::domain::BoardSlug;
@@ -36,7 +36,10 @@ pub(crate) fn measure(session: &Session) -> Outcome<Vec<Line>> {
             let ground = Ground::new(folder.path(), slots)?;
             let lives = async {
                 add_tasks(&ground, count)?;
-                per_second(&ground, count).await
+                let pool = ground.start().await?;
+                let lives = per_second(&ground, &pool, count).await;
+                pool.stop();
+                lives
             };
             ours.push(System::new().block_on(lives)?);
             theirs.extend(hermes(&folder.path().join("hermes"), count_of_hermes)?);
@@ -77,18 +80,15 @@ pub(super) fn add_tasks(ground: &Ground, count: usize) -> Outcome<()> {
 
 /// Lives a second of a pool in which so many tasks wait, from the end of the first until the end of the last: what is
 /// done once for each board comes before.
-pub(super) async fn per_second(ground: &Ground, count: usize) -> Outcome<f64> {
-    let pool = ground.start().await?;
+pub(super) async fn per_second(ground: &Ground, pool: &Pool, count: usize) -> Outcome<f64> {
     let mut events = pool.listen();
     for ordinal in 0..ground.settings.slots {
-        actix::spawn(work(ground.worker(&pool, ordinal)?));
+        actix::spawn(work(ground.worker(pool, ordinal)?));
     }
     until_ended(&mut events, 1).await?;
     let began = Instant::now();
     until_ended(&mut events, count - 1).await?;
-    let elapsed = began.elapsed().as_secs_f64();
-    pool.stop();
-    Ok((count - 1) as f64 / elapsed)
+    Ok((count - 1) as f64 / began.elapsed().as_secs_f64())
 }
 
 /// Completes whatever comes, until the pool is gone.

@@ -21,7 +21,7 @@ use crate::support::{Outcome, scratch};
 /// Slots, each with a running run.
 const SLOTS: u16 = 3;
 /// Tasks that wait.
-const WAITING: usize = 20;
+const WAITING: usize = 100;
 
 /// Measures.
 pub(crate) fn measure(session: &Session) -> Outcome<Vec<Line>> {
@@ -31,7 +31,7 @@ pub(crate) fn measure(session: &Session) -> Outcome<Vec<Line>> {
         ground(full.path(), session, true)?,
     ];
     let [one, other] = &grounds;
-    let mut lines = System::new().block_on(async {
+    System::new().block_on(async {
         let pools = [Stage::start(one).await?, Stage::start(other).await?];
         let mut lines = Vec::new();
         for (what, goal, piece) in PIECES {
@@ -47,11 +47,15 @@ pub(crate) fn measure(session: &Session) -> Outcome<Vec<Line>> {
                 None => line,
             });
         }
+        let [without, with] = [pools[0].life(one).await?, pools[1].life(other).await?];
+        lines.push(
+            Line::new("a whole life", "ms", vec![with])
+                .against("empty history", vec![without])
+                .at_most(1.5),
+        );
         pools.iter().for_each(|stage| stage.pool.stop());
-        Ok::<_, Box<dyn std::error::Error>>(lines)
-    })?;
-    lines.push(lives(session)?);
-    Ok(lines)
+        Ok(lines)
+    })
 }
 
 /// What a pool lives on, with or without a history.
@@ -64,23 +68,6 @@ fn ground(folder: &Path, session: &Session, with_history: bool) -> Outcome<Groun
         history.fill_board(ground.boards.root())?;
     }
     Ok(ground)
-}
-
-/// Whole lives of runs, each pool with tasks of its own.
-fn lives(session: &Session) -> Outcome<Line> {
-    let count = session.choose(200, 20);
-    let (mut without, mut with) = (Vec::new(), Vec::new());
-    for _ in 0..session.rounds.min(3) {
-        for (with_history, millis) in [(false, &mut without), (true, &mut with)] {
-            let folder = scratch()?;
-            let ground = ground(folder.path(), session, with_history)?;
-            add_tasks(&ground, count)?;
-            millis.push(1e3 / System::new().block_on(per_second(&ground, count))?);
-        }
-    }
-    Ok(Line::new("a whole life", "ms", with)
-        .against("empty history", without)
-        .at_most(1.5))
 }
 
 /// What is measured of a pool.
@@ -134,6 +121,12 @@ impl Stage {
             pool,
             board: BoardSlug::parse(BOARD)?,
         })
+    }
+
+    /// Milliseconds of a whole life, as the pool goes through all that waits.
+    async fn life(&self, ground: &Ground) -> Outcome<f64> {
+        let count = usize::from(SLOTS) + WAITING;
+        Ok(1e3 / per_second(ground, &self.pool, count).await?)
     }
 
     async fn carry_out(&self, piece: Piece) -> Outcome<()> {
