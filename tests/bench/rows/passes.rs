@@ -101,6 +101,8 @@ async fn in_turn(pools: &[Stage; 2], piece: Piece, times: usize) -> Outcome<[f64
             let began = Instant::now();
             stage.carry_out(piece).await?;
             millis.push(millis_since(began));
+            // A pass wakes the Dispatcher; what it does then must not fall into the other pool's time.
+            stage.carry_out(Piece::Look).await?;
         }
     }
     Ok(millis.map(|millis| median(&millis)))
