@@ -1,31 +1,49 @@
-//! How fast the coordinator is, next to what the disk and SQLite allow on this machine in the same run.
+//! How fast the coordinator is, next to its goals and to what people would use instead, on this machine in the same run.
 //!
-//! `cargo bench --bench coordinator` measures everything in about a minute; `-- --quick` takes one short round of each.
-//! Every figure is the median of its rounds. Nothing is asserted about time: whether a figure is good is for people.
-//!
-//! | module | measures |
-//! |---|---|
-//! | [`support::in_process`] | durable heartbeats through the actors, against raw SQLite ([`support::raw`]) |
-//! | [`support::over_http`] | the same through the real program on loopback |
-//! | [`support::starting`] | time from the start of the program to the first run in a worker's hands, and memory |
+//! `cargo bench` measures every row of [`rows::ROWS`] but the soak; `cargo bench -- lives passes` only those that are
+//! named, `-- --quick` takes one short round of each, to see that everything runs. What the rows mean stands in the README
+//! under "Measure it". Nothing is asserted about time: whether a figure is good is for people.
 
+#[path = "../support/python.rs"]
+mod python;
+mod rows;
 mod support;
 
-use support::figures::Effort;
-use support::{Outcome, in_process, over_http, starting};
+/// What [`python`] needs of the tests' oracle: where it stands what Hermes needs.
+mod oracle {
+    use std::path::{Path, PathBuf};
+
+    pub(crate) fn folder() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle")
+    }
+}
+
+use support::figures::Session;
+use support::{Outcome, raw, table};
 
 fn main() -> Outcome<()> {
-    let effort = if std::env::args().any(|argument| argument == "--quick") {
-        Effort::quick()
-    } else {
-        Effort::full()
-    };
+    let mut session = Session::full();
+    let mut wanted = Vec::new();
+    for argument in std::env::args().skip(1) {
+        match argument.as_str() {
+            "--quick" => session = Session::quick(),
+            // Cargo says so to every benchmark.
+            "--bench" => {}
+            name => wanted.push(name.to_owned()),
+        }
+    }
+    let rows = rows::chosen(&wanted)?;
     println!(
         "medians of {} rounds on {} cores\n",
-        effort.rounds,
+        session.rounds,
         std::thread::available_parallelism()?
     );
-    in_process::measure(&effort)?;
-    over_http::measure(&effort)?;
-    starting::measure(&effort)
+    for row in rows {
+        table::heading(row.number, row.title, &raw::commit_millis()?);
+        for line in (row.measure)(&session)? {
+            line.print();
+        }
+        println!();
+    }
+    Ok(())
 }

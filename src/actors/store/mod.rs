@@ -41,7 +41,7 @@ pub const QUEUE_LIMIT: usize = 4096;
 /// How often it is looked for rows to collect.
 const COLLECT_INTERVAL: Duration = Duration::from_secs(60);
 /// How long others come first when there is more to collect.
-const COLLECT_PAUSE: Duration = Duration::from_millis(20);
+const COLLECT_PAUSE: Duration = Duration::from_millis(5);
 /// How long after a commit that failed the store is tried again, if nobody else does.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 

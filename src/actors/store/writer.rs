@@ -9,8 +9,8 @@ use crate::faults::Work;
 use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS, Probe};
 use crate::store::{Job, Store, StoreError};
 
-/// How many rows are collected at once: a few milliseconds' work.
-const COLLECT_SLICE: u32 = 1000;
+/// How many rows are collected at once: about a millisecond's work, since heartbeats wait for it.
+const COLLECT_SLICE: u32 = 100;
 
 /// The connection that writes, and the handle's other end. If it goes down, so does what was queued.
 pub struct StoreWriter {

@@ -155,6 +155,23 @@ impl BoardFile {
         Ok(self.seen_version.replace(version) != Some(version))
     }
 
+    /// Notes every statement that SQLite is given from now on.
+    #[cfg(test)]
+    pub(super) fn trace(
+        &mut self,
+        seen: std::sync::Arc<std::sync::Mutex<std::collections::BTreeSet<String>>>,
+    ) {
+        use rusqlite::trace::{TraceEvent, TraceEventCodes};
+        let note = move |event: TraceEvent<'_>| {
+            if let TraceEvent::Stmt(statement, _) = event {
+                seen.lock().unwrap().insert(statement.sql().into_owned());
+            }
+        };
+        self.sql
+            .trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(note))
+            .unwrap();
+    }
+
     /// Reads in one transaction, so that everything read agrees.
     pub(super) fn read<T>(
         &mut self,

@@ -33,6 +33,8 @@ mod fail;
 mod features;
 mod keep;
 mod operations;
+#[cfg(test)]
+mod plan_tests;
 mod promote;
 mod ready;
 mod recent;

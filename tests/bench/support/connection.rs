@@ -43,6 +43,11 @@ impl Connection {
     }
 }
 
+/// A whole request without a body.
+pub(crate) fn question(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: pool\r\n\r\n").into_bytes()
+}
+
 /// A whole request with an envelope as its body.
 pub(crate) fn request(path: &str, envelope: &[u8]) -> Vec<u8> {
     let length = envelope.len();

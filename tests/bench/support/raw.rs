@@ -1,4 +1,4 @@
-//! The limit: SQLite alone, doing the two statements of a heartbeat on the store's own tables.
+//! The limit: SQLite alone, doing the two statements of a heartbeat on the store's own tables; and what a commit takes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +8,8 @@ use hermes_pool::store::Store;
 use rusqlite::{Connection, TransactionBehavior, params};
 use uuid::Uuid;
 
-use super::Outcome;
+use super::figures::millis_since;
+use super::{Outcome, scratch};
 
 /// Heartbeats a second with `group` runs, each group of one heartbeat of each run in one commit.
 pub(crate) fn heartbeats_per_second(folder: &Path, group: u16, duration: Duration) -> Outcome<f64> {
@@ -48,4 +49,23 @@ pub(crate) fn heartbeats_per_second(folder: &Path, group: u16, duration: Duratio
         tx.commit()?;
     }
     Ok(f64::from(count) / began.elapsed().as_secs_f64())
+}
+
+/// Commits that [`commit_millis`] makes.
+const COMMITS: u32 = 100;
+
+/// Milliseconds of single commits of one row each: how quick the disk is, and how undisturbed, at this moment.
+pub(crate) fn commit_millis() -> Outcome<Vec<f64>> {
+    let folder = scratch()?;
+    let connection = Connection::open(folder.path().join("commits.db"))?;
+    connection.execute_batch(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE rows(number)",
+    )?;
+    let mut millis = Vec::new();
+    for number in 0..COMMITS {
+        let began = Instant::now();
+        connection.execute("INSERT INTO rows VALUES(?1)", [number])?;
+        millis.push(millis_since(began));
+    }
+    Ok(millis)
 }

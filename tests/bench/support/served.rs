@@ -10,10 +10,8 @@ use hermes_pool::clock::{Clock, SystemClock};
 use hermes_pool::domain::BoardSlug;
 use hermes_pool::protocol::{Key, generate_key, write_key_file};
 
+use super::pool::{BOARD, LANE};
 use super::{Outcome, scratch};
-
-/// The lane of all tasks.
-const LANE: &str = "bench";
 
 /// Everything that `serve` needs, in a folder that is thrown away.
 pub(crate) struct Home {
@@ -44,6 +42,16 @@ impl Home {
         })
     }
 
+    /// Everything, the store and the boards among it.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The home of the boards.
+    pub(crate) fn boards(&self) -> std::path::PathBuf {
+        self.folder.path().join("home")
+    }
+
     /// The folder of the store.
     pub(crate) fn state_dir(&self) -> std::path::PathBuf {
         self.folder.path().join("state")
@@ -59,14 +67,11 @@ impl Home {
             .spawn()?;
         let log = process.stderr.take().ok_or("the log is not piped")?;
         let mut lines = BufReader::new(log).lines();
-        let mut address = None;
+        let mut addresses = None;
         for line in lines.by_ref() {
             let line = line?;
-            address = line.split(" workers=").nth(1).and_then(|rest| {
-                let text = rest.split(' ').next()?;
-                text.parse().ok()
-            });
-            if address.is_some() {
+            addresses = address(&line, "workers").zip(address(&line, "operators"));
+            if addresses.is_some() {
                 break;
             }
             eprintln!("{line}");
@@ -77,19 +82,25 @@ impl Home {
                 .map_while(Result::ok)
                 .for_each(|line| eprintln!("{line}"))
         });
-        let served = Served {
-            process,
-            address: address.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0))),
+        let Some((address, operators)) = addresses else {
+            return Err("the program did not start".into());
         };
-        match address {
-            Some(_) => Ok(served),
-            None => Err("the program did not start".into()),
-        }
+        Ok(Served {
+            process,
+            address,
+            operators,
+        })
     }
 }
 
+/// The address that a line of the log gives for this name.
+fn address(line: &str, name: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once(&format!(" {name}="))?;
+    rest.split(' ').next()?.trim().parse().ok()
+}
+
 fn add_tasks(home: &Path, count: u16) -> Outcome<()> {
-    let slug = BoardSlug::parse("bench")?;
+    let slug = BoardSlug::parse(BOARD)?;
     let boards = HermesBoards::new(home.to_owned(), Settings::default());
     let now = SystemClock::new().now().whole_seconds();
     boards.create(&slug, &BoardDetails::default(), now)?;
@@ -110,9 +121,16 @@ pub(crate) struct Served {
     process: Child,
     /// Where workers are served.
     pub(crate) address: SocketAddr,
+    /// Where operators are served.
+    pub(crate) operators: SocketAddr,
 }
 
 impl Served {
+    /// Its id.
+    pub(crate) fn process(&self) -> String {
+        self.process.id().to_string()
+    }
+
     /// Resident memory in megabytes of 1,000,000 bytes.
     pub(crate) fn resident_megabytes(&self) -> Outcome<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;

@@ -1,9 +1,10 @@
 //! A worker as the wire sees it: it signs requests and verifies answers, and keeps no lease.
 
 use hermes_pool::clock::{Clock, SystemClock};
+use hermes_pool::domain::{BoardSlug, RunId, RunKey, TaskId};
 use hermes_pool::protocol::{
-    Ack, Binding, Envelope, HeartbeatReport, Key, Kind, PollRequest, derive_ordinal_key,
-    parse_wire, sign_envelope, verify_envelope,
+    Ack, Binding, Envelope, HeartbeatReport, Json, Key, Kind, PollRequest, WorkerResult,
+    derive_ordinal_key, parse_wire, sign_envelope, verify_envelope,
 };
 
 use super::Outcome;
@@ -38,10 +39,32 @@ impl Worker {
         self.sign(Kind::Poll, &nothing, &payload)
     }
 
-    /// Takes the run that answers a poll.
-    pub(crate) fn take(&mut self, reply: &[u8]) -> Outcome<()> {
+    /// Takes the run that answers a poll; returns its name.
+    pub(crate) fn take(&mut self, reply: &[u8]) -> Outcome<RunKey> {
         self.binding = self.verify(reply, Kind::Assignment)?.binding;
-        Ok(())
+        Ok(RunKey {
+            board: BoardSlug::parse(&self.binding.board)?,
+            task: TaskId::parse(&self.binding.task_id)?,
+            run: RunId::parse(&self.binding.run_id)?,
+        })
+    }
+
+    /// The report that the task is done.
+    pub(crate) fn completed(&self) -> Outcome<Vec<u8>> {
+        let result = WorkerResult::Completed {
+            summary: Some("done".to_owned()),
+            result: None,
+            metadata: None,
+        };
+        self.sign(Kind::Result, &self.binding, &result.to_json())
+    }
+
+    /// Makes sure that a result was accepted.
+    pub(crate) fn accepted(&self, reply: &[u8]) -> Outcome<()> {
+        match Ack::parse(&self.verify(reply, Kind::Ack)?.payload)? {
+            Ack::Accepted { .. } => Ok(()),
+            other => Err(format!("a result was answered {other:?}").into()),
+        }
     }
 
     /// A sign of life for the run.
@@ -60,12 +83,7 @@ impl Worker {
         }
     }
 
-    fn sign(
-        &self,
-        kind: Kind,
-        binding: &Binding,
-        payload: &hermes_pool::protocol::Json,
-    ) -> Outcome<Vec<u8>> {
+    fn sign(&self, kind: Kind, binding: &Binding, payload: &Json) -> Outcome<Vec<u8>> {
         let now = self.clock.now().whole_seconds();
         Ok(sign_envelope(
             &self.key,

@@ -1,0 +1,89 @@
+//! Durable heartbeats through the actors: signed, parsed, verified, stored, committed, answered, and the answer verified.
+//!
+//! Against raw SQLite doing the same two statements, in commits of as many heartbeats as there are senders. Goal: at least
+//! 0.6 of it with 1 sender, 0.5 with 64, 0.35 with 256.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use actix::System;
+
+use crate::support::figures::{Session, cpu_seconds, median};
+use crate::support::pool::{Ground, Local};
+use crate::support::table::Line;
+use crate::support::{Outcome, raw, scratch};
+
+/// Slots of the pool: one for each of the most senders.
+const SLOTS: u16 = 256;
+/// Senders at once, and the part of raw SQLite that is the goal.
+const SENDERS: [(u16, Option<f64>); 5] = [
+    (1, Some(0.6)),
+    (3, None),
+    (16, None),
+    (64, Some(0.5)),
+    (256, Some(0.35)),
+];
+
+/// Measures.
+pub(crate) fn measure(session: &Session) -> Outcome<Vec<Line>> {
+    let mut lines = Vec::new();
+    for (senders, goal) in SENDERS {
+        let (mut ours, mut limits, mut costs) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..session.rounds {
+            let folder = scratch()?;
+            let limit = raw::heartbeats_per_second(folder.path(), senders, session.round)?;
+            let (our, cost) =
+                System::new().block_on(heartbeats(folder.path(), senders, session.round))?;
+            ours.push(our);
+            costs.push(cost);
+            limits.push(limit);
+        }
+        let line = Line::new(format!("senders {senders}"), "/s", ours)
+            .against("raw SQLite", limits)
+            .note(format!("{:.0} us of processor each", median(&costs)));
+        lines.push(match goal {
+            Some(goal) => line.at_least(goal),
+            None => line,
+        });
+    }
+    Ok(lines)
+}
+
+/// Heartbeats a second of one pool with this many senders, and the microseconds of all threads that each takes. The
+/// second figure holds also while others use the machine.
+pub(super) async fn heartbeats(
+    folder: &Path,
+    senders: u16,
+    duration: Duration,
+) -> Outcome<(f64, f64)> {
+    let ground = Ground::new(folder, SLOTS)?;
+    let pool = ground.start().await?;
+    let mut holders = Vec::new();
+    for ordinal in 0..senders {
+        holders.push(ground.holder(&pool, ordinal).await?);
+    }
+    let (began, used_before) = (Instant::now(), cpu_seconds("self")?);
+    // A task for each, so that a sender is woken alone.
+    let tasks: Vec<_> = holders
+        .into_iter()
+        .map(|holder| actix::spawn(async move { beat_until(&holder, began + duration).await }))
+        .collect();
+    let mut total = 0;
+    for task in tasks {
+        total += task.await??;
+    }
+    let (elapsed, used) = (began.elapsed(), cpu_seconds("self")? - used_before);
+    pool.stop();
+    let total = f64::from(total);
+    Ok((total / elapsed.as_secs_f64(), used * 1e6 / total))
+}
+
+/// Sends one heartbeat after the other; returns how many were accepted.
+async fn beat_until(holder: &Local, end: Instant) -> Outcome<u32> {
+    let mut count = 0;
+    while Instant::now() < end {
+        holder.beat().await?;
+        count += 1;
+    }
+    Ok(count)
+}
