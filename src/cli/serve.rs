@@ -1,9 +1,11 @@
 //! `serve`: the coordinator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::System;
 use clap::Args;
+use tokio::time::timeout;
 
 use crate::actors::{Pool, PoolSettings, StateDir};
 use crate::clock::SystemClock;
@@ -17,6 +19,9 @@ use super::key::token_problem;
 use super::output::say;
 use super::signals::StopSignals;
 use super::{ConfigOption, logging, open_files, process_environment};
+
+/// How long the slots have to come up before anybody is served.
+const SLOTS_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArguments {
@@ -104,6 +109,10 @@ async fn serve(config: &Config) -> Result<(), Failure> {
         client_timeout: config.http.client_timeout,
         threads: std::thread::available_parallelism().map_or(2, usize::from),
     };
+    // Workers that were waiting for a coordinator come at once.
+    if timeout(SLOTS_LIMIT, pool.slots_up()).await.is_err() {
+        log::warn!("not every slot is up yet; their workers are told to ask again");
+    }
     let servers = Servers::start(&pool, listeners, auth, &options).map_err(Failure::failed)?;
     log::info!(
         "event=serving pool={} slots={} workers={} operators={}",

@@ -123,7 +123,7 @@ statements! {
     BOARDS = "SELECT board,task_id,run_id FROM assignments WHERE ", unsettled!(),
         " UNION ALL SELECT board,task_id,claim_lock FROM intents";
     COUNTS = "SELECT state,count(*) FROM assignments WHERE ", unsettled!(),
-        " GROUP BY state UNION ALL SELECT state,count(*) FROM assignments WHERE ", ended!(), " GROUP BY state";
+        " GROUP BY state UNION ALL SELECT state,count FROM ended WHERE count>0";
     FENCE = "SELECT fence FROM pool";
     PROBE = "UPDATE pool SET fence=fence";
 }

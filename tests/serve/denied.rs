@@ -226,7 +226,7 @@ fn boards_that_cannot_be_listed_in_mid_run_are_told_and_seen_through_when_they_c
     std::fs::write(sick.home.path("gate"), "").unwrap();
     give_back(&boards);
     sick.wait_until_done();
-    coordinator.process.hear("resolved scope=boards");
+    coordinator.process.hear("resolved scope=pool:boards");
 }
 
 /// What is forbidden of one file.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hermes_pool::domain::{Ordinal, StateName};
 use hermes_pool::protocol::Digest;
-use hermes_pool::store::operations::OfferReply;
+use hermes_pool::store::operations::{End, OfferReply};
 use hermes_pool::store::{AddRefusal, FileProblem, Reader, Store, StoreError};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, params};
@@ -129,6 +129,54 @@ fn entries_go_with_their_assignments_after_a_migration_too() {
         .execute("DELETE FROM assignments", [])
         .unwrap();
     assert_eq!(fixture.value::<i64>("SELECT count(*) FROM claims"), 0);
+}
+
+#[test]
+fn what_is_over_is_counted_whoever_adds_ends_or_collects_it() {
+    for slots in [3, 4] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("assignments.db");
+        let reference = Connection::open(&path).unwrap();
+        reference.execute_batch(REFERENCE_TABLES).unwrap();
+        for run in ["1", "2", "3"] {
+            reference_adds(&reference, run, 0).unwrap();
+            let end = "UPDATE assignments SET state='finalized' WHERE run_id=?1";
+            reference.execute(end, [run]).unwrap();
+        }
+        // The second opening goes through the table of more slots, if there are more.
+        drop(Store::open(&path, 3).unwrap());
+        let mut fixture = Fixture {
+            store: Store::open(&path, slots).unwrap(),
+            folder,
+            now: START,
+        };
+        let counted = |fixture: &Fixture| {
+            let query = "SELECT state,count(*) FROM assignments GROUP BY state ORDER BY state";
+            let sql = fixture.raw();
+            let mut rows = sql.prepare(query).unwrap();
+            let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+            let rows: Vec<(String, i64)> = rows.unwrap().map(Result::unwrap).collect();
+            let mut told = fixture.reader().counts().unwrap();
+            told.sort();
+            assert_eq!(told, rows, "{slots} slots");
+            rows.len()
+        };
+        assert_eq!(counted(&fixture), 1);
+        let bound = fixture.add(7, 0);
+        assert_eq!(counted(&fixture), 2);
+        let end = End {
+            binding: bound,
+            evidence: written(),
+            cause: None,
+        };
+        assert_eq!(fixture.run(end), Ok(true));
+        let stale = "UPDATE assignments SET state='stale' WHERE run_id='2'";
+        reference.execute(stale, []).unwrap();
+        assert_eq!(counted(&fixture), 2);
+        let late = START.0 + 9_000.0;
+        assert_eq!(reference.execute(REFERENCE_COLLECTS, [late]).unwrap(), 4);
+        assert_eq!(counted(&fixture), 0);
+    }
 }
 
 #[test]

@@ -98,6 +98,11 @@ impl Pool {
             // If it goes down meanwhile, the one that follows lists by itself.
             let _ = link.ask(ListBoards).await;
         }
+        self.slots_up().await;
+    }
+
+    /// Waits until every slot's actor is up, whatever its store and boards do.
+    pub async fn slots_up(&self) {
         for (_, slot) in self.shared.ordinals.all() {
             slot.link().up().await;
         }

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS deliveries (
 CREATE INDEX unsettled_assignments_by_board
     ON assignments(board, state) WHERE state NOT IN ('finalized','stale');
 CREATE INDEX ended_assignments_by_age
-    ON assignments(updated_at, state) WHERE state IN ('finalized','stale');
+    ON assignments(updated_at) WHERE state IN ('finalized','stale');
 CREATE INDEX deliveries_by_age ON deliveries(received_at);
 
 -- What belongs to a run but has no column in the reference's table. A row without an entry is normal.
@@ -47,6 +47,26 @@ CREATE INDEX claims_held_back ON claims(board, not_before) WHERE not_before IS N
 CREATE TRIGGER claims_go_with_their_assignment AFTER DELETE ON assignments
 BEGIN
     DELETE FROM claims WHERE board = OLD.board AND task_id = OLD.task_id AND run_id = OLD.run_id;
+END;
+
+-- How many are over, so that nobody who asks has to go through them. Triggers, so that it also holds when the reference
+-- ends or collects.
+CREATE TABLE ended (state TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO ended VALUES ('finalized', (SELECT count(*) FROM assignments WHERE state = 'finalized')),
+                         ('stale', (SELECT count(*) FROM assignments WHERE state = 'stale'));
+CREATE TRIGGER ended_grow_by_what_is_added AFTER INSERT ON assignments WHEN NEW.state IN ('finalized','stale')
+BEGIN
+    UPDATE ended SET count = count + 1 WHERE state = NEW.state;
+END;
+CREATE TRIGGER ended_grow_by_what_ends AFTER UPDATE OF state ON assignments
+    WHEN NEW.state IN ('finalized','stale') OR OLD.state IN ('finalized','stale')
+BEGIN
+    UPDATE ended SET count = count - 1 WHERE state = OLD.state;
+    UPDATE ended SET count = count + 1 WHERE state = NEW.state;
+END;
+CREATE TRIGGER ended_shrink_by_what_is_collected AFTER DELETE ON assignments WHEN OLD.state IN ('finalized','stale')
+BEGIN
+    UPDATE ended SET count = count - 1 WHERE state = OLD.state;
 END;
 
 -- Claims that were about to be made. Each becomes an assignment or is resolved by a pass.

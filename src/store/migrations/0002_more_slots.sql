@@ -1,5 +1,5 @@
 -- Version 2: more than three slots. SQLite cannot change a CHECK, so the table is built anew, with the same columns.
--- Indexes and trigger go with the old table and are made again.
+-- Indexes and triggers go with the old table and are made again.
 
 CREATE TABLE assignments_of_more_slots (
     board TEXT NOT NULL, task_id TEXT NOT NULL, run_id TEXT NOT NULL,
@@ -24,8 +24,22 @@ CREATE UNIQUE INDEX one_live_assignment_per_worker
 CREATE INDEX unsettled_assignments_by_board
     ON assignments(board, state) WHERE state NOT IN ('finalized','stale');
 CREATE INDEX ended_assignments_by_age
-    ON assignments(updated_at, state) WHERE state IN ('finalized','stale');
+    ON assignments(updated_at) WHERE state IN ('finalized','stale');
 CREATE TRIGGER claims_go_with_their_assignment AFTER DELETE ON assignments
 BEGIN
     DELETE FROM claims WHERE board = OLD.board AND task_id = OLD.task_id AND run_id = OLD.run_id;
+END;
+CREATE TRIGGER ended_grow_by_what_is_added AFTER INSERT ON assignments WHEN NEW.state IN ('finalized','stale')
+BEGIN
+    UPDATE ended SET count = count + 1 WHERE state = NEW.state;
+END;
+CREATE TRIGGER ended_grow_by_what_ends AFTER UPDATE OF state ON assignments
+    WHEN NEW.state IN ('finalized','stale') OR OLD.state IN ('finalized','stale')
+BEGIN
+    UPDATE ended SET count = count - 1 WHERE state = OLD.state;
+    UPDATE ended SET count = count + 1 WHERE state = NEW.state;
+END;
+CREATE TRIGGER ended_shrink_by_what_is_collected AFTER DELETE ON assignments WHEN OLD.state IN ('finalized','stale')
+BEGIN
+    UPDATE ended SET count = count - 1 WHERE state = OLD.state;
 END;
