@@ -3,7 +3,8 @@
 //! Each operation of a group stands behind its own savepoint: one that fails or panics is rolled back to it and fails
 //! alone. Some failures (a full disk, an I/O error) make SQLite end the whole transaction; a savepoint set after that
 //! would begin a transaction of its own. So after every failure it is checked whether the transaction is still there, and
-//! if it is not, nothing else of the group runs and all of it is answered [`StoreError::Unknown`].
+//! if it is not, nothing else of the group runs and all of it is answered [`StoreError::Unknown`]. One that is alone in
+//! its group needs no savepoint: it is taken back with the transaction.
 //!
 //! A damaged page fails whoever meets it, alone; that the file is damaged is said of the group all the same.
 
@@ -169,15 +170,24 @@ impl Store {
             let _ = run(connection, "ROLLBACK");
             Broken::Lost(error)
         };
-        for job in group.iter_mut() {
-            apply_alone(connection, job, now).map_err(|error| lost(self.fail(&error)))?;
-        }
+        let end = match group {
+            [alone] => {
+                apply(connection, alone, now);
+                if alone.is_ok() { "COMMIT" } else { "ROLLBACK" }
+            }
+            members => {
+                for job in members {
+                    apply_alone(connection, job, now).map_err(|error| lost(self.fail(&error)))?;
+                }
+                "COMMIT"
+            }
+        };
         if let Err(error) = self.place.still_at(&self.path) {
             // Rolled back, so that nothing of it is stored, wherever the file is now.
             let _ = run(connection, "ROLLBACK");
             return Err(Broken::NotStored(error));
         }
-        run(connection, "COMMIT").map_err(|error| lost(self.fail(&error)))
+        run(connection, end).map_err(|error| lost(self.fail(&error)))
     }
 
     /// What an error means. A file that was taken away explains whatever SQLite finds in its place.
@@ -194,16 +204,21 @@ fn apply_alone(
     now: Timestamp,
 ) -> Result<(), rusqlite::Error> {
     run(connection, "SAVEPOINT member")?;
-    let tx = Tx::on(connection);
-    // The job's state is replaced below, and SQLite's is rolled back: nothing half changed is looked at afterwards.
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.0.apply(&tx, now))) {
-        job.0.fail(StoreError::Panicked(message_of(&*panic)));
-    }
+    apply(connection, job, now);
     if !job.is_ok() {
         // Without a transaction this answers "no such savepoint".
         run(connection, "ROLLBACK TO member")?;
     }
     run(connection, "RELEASE member")
+}
+
+/// Runs one member. What a failed one has written is still to be rolled back.
+fn apply(connection: &Connection, job: &mut Job, now: Timestamp) {
+    let tx = Tx::on(connection);
+    // The job's state is replaced below, and SQLite's is rolled back: nothing half changed is looked at afterwards.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.0.apply(&tx, now))) {
+        job.0.fail(StoreError::Panicked(message_of(&*panic)));
+    }
 }
 
 fn run(connection: &Connection, sql: &str) -> Result<(), rusqlite::Error> {

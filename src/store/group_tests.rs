@@ -93,6 +93,15 @@ fn an_operation_that_fails_or_panics_takes_back_what_it_wrote_and_nothing_else()
         Ok("d"),
     ];
     assert_eq!(answers, expected);
+    // Alone, too.
+    for failing in [
+        Deliver("e", || Err(StoreError::Overloaded)),
+        Deliver("f", || panic!("a bug")),
+    ] {
+        let (verdict, answers) = commit(&mut store, vec![job(failing)]);
+        assert_eq!(verdict, Ok(()));
+        assert!(answers[0].is_err(), "{answers:?}");
+    }
     assert_eq!(delivered(&store), ["a", "d"]);
 }
 
@@ -121,6 +130,9 @@ fn a_full_disk_in_the_middle_leaves_nothing_of_the_group_and_answers_all_of_it_u
     );
     assert!(verdict.is_err(), "{verdict:?}");
     assert_eq!(answers, vec![Err(StoreError::Unknown); 3]);
+    let (verdict, answers) = commit(&mut store, vec![job(Burst)]);
+    assert!(verdict.is_err(), "{verdict:?}");
+    assert_eq!(answers, [Err(StoreError::Unknown)]);
     assert_eq!(delivered(&store), [""; 0]);
 
     limit(&store, 1 << 20);

@@ -17,6 +17,9 @@ use super::digest::Digest;
 use super::error::ProtocolError;
 use super::json::{Integer, Json};
 
+/// Room for an envelope with a small payload.
+const USUAL_ENVELOPE_BYTES: usize = 640;
+
 /// What an envelope says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {

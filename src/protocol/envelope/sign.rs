@@ -9,7 +9,7 @@ use std::fmt::Write;
 use hmac::Mac;
 use uuid::Uuid;
 
-use super::{Binding, Kind};
+use super::{Binding, Kind, USUAL_ENVELOPE_BYTES};
 use crate::protocol::digest::{Digest, hex};
 use crate::protocol::error::ProtocolError;
 use crate::protocol::json::{Json, Layout, write_json, write_string};
@@ -20,9 +20,6 @@ use crate::protocol::limits::{
 
 /// The member `signature`, from the comma before it.
 const SIGNATURE_MEMBER_BYTES: usize = 79;
-
-/// Room for an envelope with a small payload.
-const USUAL_ENVELOPE_BYTES: usize = 512;
 
 /// A payload that is in its canonical form already, as the store keeps it.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use hmac::Mac;
 
-use super::{Binding, Envelope, Kind};
+use super::{Binding, Envelope, Kind, USUAL_ENVELOPE_BYTES};
 use crate::protocol::digest::{Digest, unhex};
 use crate::protocol::error::ProtocolError;
 use crate::protocol::json::{Integer, Json, Layout, Object, write_json, write_string};
@@ -133,7 +133,7 @@ impl Canonical {
     /// Text that cannot be encoded is reported before the size, so all is encoded first.
     fn of(fields: &Object) -> Result<Self> {
         let mut canonical = Self {
-            text: String::new(),
+            text: String::with_capacity(USUAL_ENVELOPE_BYTES),
             payload: 0..0,
             signature: 0..0,
         };

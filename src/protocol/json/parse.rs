@@ -13,6 +13,8 @@ use crate::protocol::limits::MAX_NESTING;
 type Result<T> = std::result::Result<T, ProtocolError>;
 
 const MALFORMED: ProtocolError = ProtocolError::Malformed;
+/// Room for the members of an envelope.
+const USUAL_MEMBERS: usize = 13;
 
 /// Reads a JSON document in any of its encodings.
 ///
@@ -136,7 +138,8 @@ impl Parser<'_> {
             return Ok(Begun::Whole(Json::Object(Object::new())));
         }
         let key = self.key()?;
-        Ok(Begun::Container(Open::Object(Vec::new(), key)))
+        let members = Vec::with_capacity(USUAL_MEMBERS);
+        Ok(Begun::Container(Open::Object(members, key)))
     }
 
     /// A key and the colon behind it.

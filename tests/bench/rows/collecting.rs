@@ -92,8 +92,9 @@ async fn beat_on_time(holder: Local, first: Instant, end: Instant) -> Outcome<Ve
     let (mut due, mut millis) = (first, Vec::new());
     while due < end {
         tokio::time::sleep_until(due.into()).await;
-        holder.beat().await?;
+        let answer = holder.beat().await?;
         millis.push(millis_since(due));
+        holder.confirm(&answer)?;
         due += PERIOD;
     }
     Ok(millis)

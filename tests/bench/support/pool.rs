@@ -109,11 +109,19 @@ impl Local {
         self.worker.take(&reply.envelope)
     }
 
-    /// Sends a heartbeat, and makes sure that it was taken.
-    pub(crate) async fn beat(&self) -> Outcome<()> {
+    /// Sends a heartbeat; returns the signed answer.
+    pub(crate) async fn beat(&self) -> Outcome<Vec<u8>> {
         let heartbeat = parse_wire(&self.worker.heartbeat()?)?;
-        let reply = self.slot.deliver(heartbeat, Kind::Heartbeat).await?;
-        self.worker.confirm(&reply.envelope)
+        Ok(self
+            .slot
+            .deliver(heartbeat, Kind::Heartbeat)
+            .await?
+            .envelope)
+    }
+
+    /// Makes sure that a heartbeat was taken.
+    pub(crate) fn confirm(&self, answer: &[u8]) -> Outcome<()> {
+        self.worker.confirm(answer)
     }
 
     /// Reports that the task is done.
