@@ -49,13 +49,15 @@ pub(crate) fn measure(session: &Session) -> Outcome<Vec<Line>> {
                 None => line,
             });
         }
-        let [without, with] = [pools[0].life(one).await?, pools[1].life(other).await?];
+        for (ground, stage) in grounds.iter().zip(pools) {
+            ground.stop(stage.pool).await?;
+        }
+        let [without, with] = lives_in_turn([one, other], session.rounds).await?;
         lines.push(
-            Line::new("a whole life", "ms", vec![with])
-                .against("empty history", vec![without])
+            Line::new("a whole life", "ms", with)
+                .against("empty history", without)
                 .at_most(1.5),
         );
-        pools.iter().for_each(|stage| stage.pool.stop());
         Ok(lines)
     })
 }
@@ -108,6 +110,30 @@ async fn in_turn(pools: &[Stage; 2], piece: Piece, times: usize) -> Outcome<[f64
     Ok(millis.map(|millis| median(&millis)))
 }
 
+/// Milliseconds of a whole life with each history, a figure for each round. They take turns too, each with a pool that is
+/// started anew, after a round that counts for nothing: in it all ends that waited for the pieces.
+async fn lives_in_turn(grounds: [&Ground; 2], rounds: usize) -> Outcome<[Vec<f64>; 2]> {
+    let mut millis = [Vec::new(), Vec::new()];
+    for round in 0..=rounds {
+        for (ground, millis) in grounds.iter().zip(&mut millis) {
+            let count = match round {
+                0 => usize::from(SLOTS) + WAITING,
+                _ => WAITING,
+            };
+            if round > 0 {
+                add_tasks(ground, count)?;
+            }
+            let pool = ground.start().await?;
+            let rate = per_second(ground, &pool, count).await?;
+            ground.stop(pool).await?;
+            if round > 0 {
+                millis.push(1e3 / rate);
+            }
+        }
+    }
+    Ok(millis)
+}
+
 /// A running pool whose slots are all taken.
 struct Stage {
     pool: Pool,
@@ -125,12 +151,6 @@ impl Stage {
             pool,
             board: BoardSlug::parse(BOARD)?,
         })
-    }
-
-    /// Milliseconds of a whole life, as the pool goes through all that waits.
-    async fn life(&self, ground: &Ground) -> Outcome<f64> {
-        let count = usize::from(SLOTS) + WAITING;
-        Ok(1e3 / per_second(ground, &self.pool, count).await?)
     }
 
     async fn carry_out(&self, piece: Piece) -> Outcome<()> {

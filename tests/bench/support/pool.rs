@@ -1,5 +1,6 @@
 //! A pool in this process, and workers that reach it without a network.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +75,15 @@ impl Ground {
         let pool = Pool::start(self.settings.clone(), clock, Arc::new(self.boards.clone()))?;
         pool.opened().await;
         Ok(pool)
+    }
+
+    /// Stops the pool, and waits until another one can be started.
+    pub(crate) async fn stop(&self, pool: Pool) -> Outcome<()> {
+        pool.stop();
+        drop(pool);
+        // Its threads let go of the state directory when they have ended.
+        let lock = File::open(self.settings.state_dir.join("coordinator.lock"))?;
+        Ok(tokio::task::spawn_blocking(move || lock.lock()).await??)
     }
 
     /// The worker of a slot.
