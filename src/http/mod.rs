@@ -17,6 +17,7 @@ mod operator_auth;
 mod pace;
 mod server;
 mod servers;
+mod turns;
 mod unread;
 mod worker;
 
