@@ -149,6 +149,13 @@ fn a_key_is_not_derived_from_what_is_no_key() {
     derive("short.key", "0").assert_fails(1, &["short.key must hold 32 to 4096 bytes"]);
     write("open.key", &"a".repeat(64), 0o644);
     derive("open.key", "0").assert_fails(1, &["chmod 600 open.key"]);
+    std::fs::create_dir(folder.path().join("folder")).unwrap();
+    derive("folder", "0").assert_fails(1, &["regular file: folder is a directory"]);
+    let (fifo, mode) = (folder.path().join("fifo"), rustix::fs::Mode::RUSR);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    derive("fifo", "0").assert_fails(1, &["regular file: fifo is no regular file"]);
+    std::os::unix::fs::symlink("open.key", folder.path().join("link")).unwrap();
+    derive("link", "0").assert_fails(1, &["link is a symbolic link: name the file itself"]);
     write("pool.key", &"a".repeat(64), 0o600);
     derive("pool.key", "10000").assert_fails(2, &["10000 is not in 0..=9999", "--help"]);
     assert!(!folder.path().join("out.key").exists());

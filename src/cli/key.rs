@@ -2,11 +2,12 @@
 
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::http::TokenError;
 use crate::protocol::{
@@ -95,15 +96,17 @@ fn unreadable(path: &Path, error: &ProtocolError) -> Failure {
 
 /// What is wrong with a key file, and what to do.
 pub(super) fn key_problem(path: &Path, error: &ProtocolError) -> String {
-    let path = path.display();
+    let shown = path.display();
     match error {
         ProtocolError::KeyUnavailable {
             error: Errno::NOENT,
             ..
-        } => format!("{error}; make it with hermes-pool key generate --out {path}"),
-        ProtocolError::KeyUnavailable { .. } => error.to_string(),
-        ProtocolError::KeyNotPrivate => format!("{error}: run chmod 600 {path}"),
-        ProtocolError::KeyLength => format!("{error}: {path} must hold 32 to 4096 bytes"),
+        } => format!("{error}; make it with hermes-pool key generate --out {shown}"),
+        ProtocolError::KeyUnavailable { error: cause, .. } => {
+            format!("{error}{}", advice_on_reading(path, *cause))
+        }
+        ProtocolError::KeyNotPrivate => format!("{error}: {}", advice_on_privacy(path)),
+        ProtocolError::KeyLength => format!("{error}: {shown} must hold 32 to 4096 bytes"),
         _ => error.to_string(),
     }
 }
@@ -112,18 +115,47 @@ pub(super) fn key_problem(path: &Path, error: &ProtocolError) -> String {
 pub(super) fn token_problem(error: &TokenError) -> String {
     let path = error.path.display();
     match &error.cause {
-        ProtocolError::KeyUnavailable { error, .. } => {
-            format!("the token cannot be read from {path}: {error}")
-        }
+        ProtocolError::KeyUnavailable { error: cause, .. } => format!(
+            "the token cannot be read from {path}: {cause}{}",
+            advice_on_reading(&error.path, *cause)
+        ),
         ProtocolError::KeyUnwritable { error, .. } => {
             format!("the token cannot be written to {path}: {error}")
         }
-        ProtocolError::KeyNotPrivate => {
-            format!("the token must be in a private regular file: run chmod 600 {path}")
-        }
+        ProtocolError::KeyNotPrivate => format!(
+            "the token must be in a private regular file: {}",
+            advice_on_privacy(&error.path)
+        ),
         ProtocolError::KeyLength => {
             format!("the token is too short or too long: {path} must hold 32 to 4096 bytes of text")
         }
         cause => format!("the token in {path} cannot be used: {cause}"),
+    }
+}
+
+/// What to do about a file of a secret that cannot be opened, to be said after what the system says; nothing where that
+/// says it all.
+fn advice_on_reading(path: &Path, cause: Errno) -> String {
+    let shown = path.display();
+    match cause {
+        Errno::LOOP if path.is_symlink() => {
+            format!("; {shown} is a symbolic link: name the file itself")
+        }
+        Errno::ACCESS => match path.metadata() {
+            Ok(status) if status.uid() == geteuid().as_raw() => format!("; run chmod 600 {shown}"),
+            Ok(_) => format!("; {shown} is not readable for this user: chown it to this user"),
+            Err(_) => "; let this user enter its folder".to_owned(),
+        },
+        _ => String::new(),
+    }
+}
+
+/// What to do about a file of a secret that is not private or not regular.
+fn advice_on_privacy(path: &Path) -> String {
+    let shown = path.display();
+    match path.metadata() {
+        Ok(status) if status.is_dir() => format!("{shown} is a directory"),
+        Ok(status) if !status.is_file() => format!("{shown} is no regular file"),
+        _ => format!("run chmod 600 {shown}"),
     }
 }

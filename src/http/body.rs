@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::http::header::{CONTENT_LENGTH, HeaderMap};
 use actix_web::web::{Bytes, BytesMut, Payload};
 use actix_web::{HttpMessage, HttpRequest};
 use futures_util::StreamExt;
@@ -24,7 +24,7 @@ pub async fn read_body(
     payload: Payload,
     patience: Duration,
 ) -> Result<Bytes, HttpError> {
-    let announced = announced_length(request);
+    let announced = announced_length(request.headers());
     if announced.is_some_and(|length| length > MAX_WIRE_BYTES) {
         return Err(HttpError::OversizedBody);
     }
@@ -57,7 +57,7 @@ async fn collect(mut payload: Payload, announced: usize) -> Result<Bytes, HttpEr
 }
 
 /// The server has refused lengths that are no numbers; one beyond a machine word is too long all the same.
-fn announced_length(request: &HttpRequest) -> Option<usize> {
-    let text = request.headers().get(CONTENT_LENGTH)?.to_str().ok()?;
+pub(super) fn announced_length(headers: &HeaderMap) -> Option<usize> {
+    let text = headers.get(CONTENT_LENGTH)?.to_str().ok()?;
     Some(text.trim().parse().unwrap_or(usize::MAX))
 }

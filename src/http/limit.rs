@@ -11,12 +11,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::ConnectionType;
+use actix_web::http::header::TRANSFER_ENCODING;
 use actix_web::middleware::Next;
 use actix_web::{HttpMessage, ResponseError};
 
-use super::connections::{Connection, Serving};
+use super::body::announced_length;
 use super::error::HttpError;
 use super::pace::Pace;
+use super::turns::{Serving, Turns};
 use super::unread::{ClosingBody, Held, keep_unread};
 
 /// How many requests may be in flight, and how many are.
@@ -115,6 +118,17 @@ impl Drop for PlaceOf {
     }
 }
 
+fn has_chunks(request: &ServiceRequest) -> bool {
+    request.headers().contains_key(TRANSFER_ENCODING)
+}
+
+fn begin_turn(request: &ServiceRequest) -> Option<Serving> {
+    let length = announced_length(request.headers()).unwrap_or_default();
+    let body = (!has_chunks(request)).then_some(length);
+    let turns = request.conn_data::<Rc<Turns>>()?;
+    Some(turns.begin(body))
+}
+
 /// The gate that every request passes first.
 pub(super) async fn admit<B: MessageBody + 'static>(
     limit: RequestLimit,
@@ -127,15 +141,20 @@ pub(super) async fn admit<B: MessageBody + 'static>(
     let held = Held {
         _unread: keep_unread(&mut request),
         _place: place.clone(),
-        _serving: request.conn_data::<Arc<Connection>>().map(Serving::on),
+        _serving: begin_turn(&request),
     };
-    let response = match admitted {
+    let has_chunks = has_chunks(&request);
+    let mut response = match admitted {
         Ok(()) => next.call(request).await?.map_into_boxed_body(),
         Err(error) => request.into_response(error.error_response()),
     };
     if let Some(pause) = limit.0.pace.pause_before(response.response()) {
         place.leave();
         tokio::time::sleep(pause).await;
+    }
+    if has_chunks {
+        let head = response.response_mut().head_mut();
+        head.set_connection_type(ConnectionType::Close);
     }
     Ok(response.map_body(|_, body| ClosingBody::new(body, held)))
 }

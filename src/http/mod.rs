@@ -1,7 +1,8 @@
 //! The two HTTP servers: worker endpoints and operator endpoints.
 //!
 //! Every request passes the same gate ([`RequestLimit`]) and every refusal is worded in one place ([`HttpError`]), so that
-//! both servers answer JSON on every path. What a request sets in motion takes place in the actors and does not depend on
+//! both servers answer JSON on every path. A connection has one request at a time, whatever its client sends ahead, and none
+//! while its client does not take the answer. What a request sets in motion takes place in the actors and does not depend on
 //! the client staying.
 //!
 //! Deliberately absent: TLS (a proxy's work; envelopes are signed), queues (beyond a limit a request is refused, a little later,
@@ -17,6 +18,7 @@ mod operator_auth;
 mod pace;
 mod server;
 mod servers;
+mod turns;
 mod unread;
 mod worker;
 

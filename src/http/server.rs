@@ -3,18 +3,25 @@
 //! Both ports are bound before either answers. Each server is its own, with its own threads and its own limit, so that a
 //! flood on one leaves the other answering.
 
+use std::future::ready;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::dev::Server;
+use actix_http::{HttpService, Protocol};
+use actix_service::{ServiceFactoryExt, map_config};
+use actix_web::dev::{AppConfig, Extensions, Server, fn_service};
 use actix_web::middleware::from_fn;
+use actix_web::rt::net::TcpStream;
 use actix_web::web::{self, QueryConfig, ServiceConfig};
-use actix_web::{App, HttpResponse, HttpServer};
+use actix_web::{App, HttpResponse};
 
-use super::connections::Connections;
+use super::connections::{Connections, Patience};
 use super::error::HttpError;
 use super::limit::{RequestLimit, admit};
+use super::turns::InTurns;
 
 /// How long the head of a request may take.
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
@@ -92,7 +99,10 @@ where
 {
     let limit = options.limit.clone();
     let head_patience = options.client_timeout.min(HEAD_PATIENCE);
-    let connections = Connections::look_after(options.keep_alive + head_patience);
+    let connections = Connections::look_after(Patience {
+        idle: options.keep_alive + head_patience,
+        blocked: options.client_timeout,
+    });
     let app = move || {
         let limit = limit.clone();
         App::new()
@@ -105,19 +115,38 @@ where
                 admit(limit.clone(), request, next)
             }))
     };
-    let server = HttpServer::new(app)
+    let server = Server::build()
         .workers(options.threads)
         .worker_max_blocking_threads(1)
-        .max_connections(2 * options.limit.limit() + SPARE_CONNECTIONS)
-        .client_request_timeout(head_patience)
-        .client_disconnect_timeout(CLOSE_PATIENCE)
-        .keep_alive(options.keep_alive)
-        .on_connect(move |stream, of_requests| connections.add(stream, of_requests))
+        .max_concurrent_connections(2 * options.limit.limit() + SPARE_CONNECTIONS)
         .shutdown_timeout(STOP_PATIENCE_SECONDS)
-        .disable_signals()
-        .listen(listener)?
-        .run();
-    Ok(server)
+        .disable_signals();
+    let stopping = server.graceful_shutdown_signal();
+    let keep_alive = options.keep_alive;
+    let server = server.listen("http", listener, move || {
+        let (stopping, connections) = (stopping.clone(), Arc::clone(&connections));
+        let http = HttpService::build()
+            .graceful_shutdown_signal(move || {
+                let stopping = stopping.clone();
+                async move { stopping.notified().await }
+            })
+            .client_request_timeout(head_patience)
+            .client_disconnect_timeout(CLOSE_PATIENCE)
+            .keep_alive(keep_alive)
+            .on_connect_ext(move |connection: &InTurns, of_requests: &mut Extensions| {
+                if let Some(watched) = connections.add(connection.stream()) {
+                    connection.turns().watch(watched);
+                }
+                of_requests.insert(Rc::clone(connection.turns()));
+            })
+            .finish(map_config(app(), |()| AppConfig::default()));
+        fn_service(|stream: TcpStream| {
+            let peer = stream.peer_addr().ok();
+            ready(Ok((InTurns::new(stream), Protocol::Http1, peer)))
+        })
+        .and_then(http)
+    })?;
+    Ok(server.run())
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use actix_web::error::PayloadError;
 use actix_web::web::Bytes;
 use futures_util::Stream;
 
-use super::connections::Serving;
 use super::limit::Place;
+use super::turns::Serving;
 
 /// The body of a request, shared by its handler and the response.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ pub(super) struct Held {
     pub(super) _unread: Unread,
     /// Its place among the requests in flight.
     pub(super) _place: Place,
-    /// Its connection, if that is watched.
+    /// Its turn on its connection.
     pub(super) _serving: Option<Serving>,
 }
 

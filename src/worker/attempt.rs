@@ -67,10 +67,18 @@ pub(super) fn work(worker: &Worker, assignment: &Assignment, sent: Moment) -> En
     };
     match Attempt::start(worker, binding, payload, lease) {
         Ok(attempt) => attempt.finish(worker),
-        Err(error) => End::Result(failed(format!(
-            "the worker could not start its command: {error}"
-        ))),
+        Err(error) => failed_here(binding, unstartable(error)),
     }
+}
+
+fn unstartable(why: impl std::fmt::Display) -> String {
+    format!("the worker could not start its command: {why}")
+}
+
+/// A run that failed by no fault of its command. The operator of this worker is told too.
+fn failed_here(binding: &Binding, reason: String) -> End {
+    warn!("{}: {reason}", Named(binding));
+    End::Result(failed(reason))
 }
 
 /// An assignment may reach the worker late, behind a long poll or a frozen worker. Then nothing is started on a lease
@@ -163,7 +171,7 @@ impl<'a> Attempt<'a> {
                     End::Result(oversized_result(&exit.to_string()))
                 }
             }
-            Waited::Failed(reason) => End::Result(failed(reason)),
+            Waited::Failed(reason) => failed_here(binding, reason),
             Waited::Lost(why) => End::Lost(why),
             Waited::Stopped => End::Stopped,
         }
@@ -253,9 +261,7 @@ impl From<Report> for Waited {
     fn from(report: Report) -> Self {
         match report {
             Report::Ended(exit) => Self::Ended(exit),
-            Report::Unstartable(why) => {
-                Self::Failed(format!("the worker could not start its command: {why}"))
-            }
+            Report::Unstartable(why) => Self::Failed(unstartable(why)),
         }
     }
 }

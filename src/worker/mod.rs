@@ -40,6 +40,7 @@ mod moment;
 mod outbox;
 mod outcome;
 mod output;
+mod program;
 mod service;
 mod signals;
 mod workspace;
@@ -52,6 +53,7 @@ use log::info;
 
 use crate::protocol::ProtocolError;
 
+pub use program::ProgramError;
 use service::Worker;
 
 /// What a worker is started with.
@@ -86,6 +88,15 @@ pub enum WorkerError {
     /// There is nothing to run.
     #[error("no command to run; give it after --")]
     NoCommand,
+    /// The command cannot be run.
+    #[error("the command {} cannot be run: {error}", program.display())]
+    Command {
+        /// Its program as it was given.
+        program: OsString,
+        /// What is wrong with it.
+        #[source]
+        error: ProgramError,
+    },
     /// The key cannot be read.
     #[error("{}: {error}", path.display())]
     Key {
@@ -126,7 +137,10 @@ impl WorkerError {
     /// Whether the settings are wrong, rather than the world they meet.
     #[must_use]
     pub fn is_wrong_usage(&self) -> bool {
-        matches!(self, Self::InvalidUrl { .. } | Self::NoCommand)
+        matches!(
+            self,
+            Self::InvalidUrl { .. } | Self::NoCommand | Self::Command { .. }
+        )
     }
 }
 

@@ -20,6 +20,7 @@ use super::client::{Answer, Client, NoAnswer, Polled};
 use super::exchange::{Assignment, new_delivery_id};
 use super::moment::Moment;
 use super::outbox::{Outbox, Undelivered};
+use super::program::find;
 use super::signals::Stop;
 use super::workspace::Workspace;
 use super::{WorkerError, WorkerSettings};
@@ -44,9 +45,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Checks the settings and takes possession of the workspace.
     pub(super) fn new(settings: WorkerSettings) -> Result<Self, WorkerError> {
-        if settings.command.is_empty() {
-            return Err(WorkerError::NoCommand);
-        }
+        let command = found(settings.command)?;
         if !is_coordinator(&settings.coordinator) {
             return Err(WorkerError::InvalidUrl {
                 url: settings.coordinator,
@@ -64,7 +63,7 @@ impl Worker {
             outbox: workspace.outbox(),
             workspace,
             guard_executable: settings.guard_executable,
-            command: found_from_here(settings.command),
+            command,
             stop: Stop::on_signals().map_err(WorkerError::Signals)?,
         })
     }
@@ -238,16 +237,15 @@ impl Worker {
     }
 }
 
-/// The command with its program as it is found from the current folder: it will be started in that of a task. A bare name
-/// is looked up in `PATH` wherever it is started.
-fn found_from_here(mut command: Vec<OsString>) -> Vec<OsString> {
-    if let Some(program) = command.first_mut()
-        && program.as_encoded_bytes().contains(&b'/')
-        && let Ok(path) = std::path::absolute(&*program)
-    {
-        *program = path.into_os_string();
-    }
-    command
+/// The command with its program as it is found from the current folder.
+fn found(mut command: Vec<OsString>) -> Result<Vec<OsString>, WorkerError> {
+    let program = command.first_mut().ok_or(WorkerError::NoCommand)?;
+    let path = std::env::var_os("PATH");
+    *program = find(program, path.as_deref()).map_err(|error| WorkerError::Command {
+        program: program.clone(),
+        error,
+    })?;
+    Ok(command)
 }
 
 /// Whether this is `http://` and a host, without a path of its own.
@@ -263,23 +261,6 @@ fn is_coordinator(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_named_by_a_path_is_found_from_where_the_worker_was_started() {
-        let found = |program: &str| {
-            let command = vec![program.into(), "./argument".into()];
-            found_from_here(command)
-        };
-        let here = std::env::current_dir().unwrap();
-        for (program, expected) in [
-            ("./work.sh", here.join("work.sh").into_os_string()),
-            ("bin/work", here.join("bin/work").into_os_string()),
-            ("/bin/sh", "/bin/sh".into()),
-            ("sh", "sh".into()),
-        ] {
-            assert_eq!(found(program), [expected, "./argument".into()], "{program}");
-        }
-    }
 
     #[test]
     fn an_address_is_a_scheme_and_a_host() {

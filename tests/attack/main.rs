@@ -19,6 +19,7 @@ mod flood;
 mod message;
 mod misuse;
 mod peer;
+mod pipelines;
 #[path = "../serve/process.rs"]
 #[expect(dead_code, reason = "tests/serve does more with a process")]
 mod process;

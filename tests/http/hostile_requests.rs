@@ -252,8 +252,11 @@ fn requests_in_one_go_are_answered_one_after_the_other() {
     for message in &messages {
         requests.extend_from_slice(&post("/v2/poll", &message.body()));
         requests.extend_from_slice(&post("/v2/poll", b"{}"));
-        requests.extend_from_slice(&post("/nowhere", b"ignored"));
+        requests.extend_from_slice(&post("/nowhere", b""));
     }
+    // An answer to a body that nobody reads is the last one of its connection, and says so.
+    requests.extend_from_slice(&post("/nowhere", b"ignored"));
+    requests.extend_from_slice(&post("/v2/poll", b"{}"));
     wire.send(&requests);
     for message in &messages {
         let answer = wire.answer().unwrap();
@@ -261,6 +264,10 @@ fn requests_in_one_go_are_answered_one_after_the_other() {
         assert_eq!(wire.answer().unwrap().error().1, "outside_pool");
         assert_eq!(wire.answer().unwrap().error().1, "not_found");
     }
+    let last = wire.answer().unwrap();
+    assert_eq!(last.error().1, "not_found");
+    assert_eq!(last.header("connection"), Some("close"));
+    assert!(wire.is_closed());
 }
 
 #[test]

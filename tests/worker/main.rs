@@ -11,8 +11,9 @@ mod process;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -139,9 +140,22 @@ fn the_end_of_the_command_is_the_result() {
 
 #[test]
 fn a_command_that_cannot_be_started_fails_its_run() {
-    let coordinator = Coordinator::with_run(60, Answer::friendly);
+    let program = Arc::new(OnceLock::<PathBuf>::new());
+    let mut run = Some(assignment(60));
+    let vanishing = Arc::clone(&program);
+    // The program is there when the worker starts, and is gone when the worker has a run.
+    let coordinator = Coordinator::start(move |message| match (message.kind, run.take()) {
+        (Kind::Poll, Some(run)) => {
+            fs::remove_file(vanishing.get().unwrap()).unwrap();
+            run
+        }
+        _ => Answer::friendly(message),
+    });
     let bench = Bench::new(&coordinator);
-    let mut command = bench.command(&coordinator, &["--once"], &["/missing/program"]);
+    let path = program.get_or_init(|| bench.path("program"));
+    fs::copy("/bin/sh", path).unwrap();
+    let command = [path.to_str().unwrap()];
+    let mut command = bench.command(&coordinator, &["--once"], &command);
     let mut worker = Worker(command.spawn().unwrap());
     let reason = coordinator.next(Kind::Result).text("reason");
     assert!(
@@ -150,6 +164,30 @@ fn a_command_that_cannot_be_started_fails_its_run() {
     );
     assert!(reason.contains("No such file"), "{reason}");
     assert_eq!(worker.exit_status(), 0);
+    let log = bench.log();
+    let warning = log.lines().find(|line| line.contains("WARN")).unwrap();
+    assert!(warning.contains(&reason), "{log}");
+}
+
+#[test]
+fn a_worker_whose_command_is_mistyped_ends_before_it_asks_for_a_run() {
+    let coordinator = Coordinator::start(|message| panic!("nothing is asked: {message:?}"));
+    let bench = Bench::new(&coordinator);
+    fs::write(bench.path("draft.sh"), "#!/bin/sh\n").unwrap();
+    let draft = bench.path("draft.sh");
+    for (program, reason) in [
+        ("./typo.sh", "No such file"),
+        ("typo", "no folder of PATH has such a program"),
+        ("/", "is no file"),
+        (draft.to_str().unwrap(), "chmod +x"),
+    ] {
+        let mut command = bench.command(&coordinator, &[], &[program]);
+        assert_eq!(Worker(command.spawn().unwrap()).exit_status(), 2);
+        let log = bench.log();
+        let told = log.lines().last().unwrap();
+        let says = format!("the command {program} cannot be run: ");
+        assert!(told.contains(&says) && told.contains(reason), "{log}");
+    }
 }
 
 #[test]
