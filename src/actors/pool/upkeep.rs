@@ -60,6 +60,7 @@ async fn keep_store(pool: Pool) {
     loop {
         pool.begin_round("upkeep-store");
         let began = shared.clock.elapsed();
+        shared.readers.forget();
         shared.engine.open_store(&shared.store);
         let down = status.wait_for(|status| matches!(status, StoreStatus::Down(_)));
         let error = match down.await.as_deref() {
