@@ -175,9 +175,9 @@ impl Store {
             Err(error) if error.is_log_gone() => {}
             is_there => return is_there,
         }
-        self.place.put_log_back().map_err(|error| {
-            StoreError::file(&self.path, FileProblem::Io(error.to_string()))
-        })?;
+        self.place
+            .put_log_back()
+            .map_err(|error| StoreError::file(&self.path, FileProblem::Io(error.to_string())))?;
         // Otherwise the last one to close the file would remove the log.
         self.connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
