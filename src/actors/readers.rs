@@ -51,6 +51,13 @@ impl Readers {
             .unwrap_or_else(|panic| Err(StoreError::Panicked(panic)))
     }
 
+    /// Keeps no connection that is open now: the store is opened anew, and a connection to the one before would share with
+    /// the new one what it knows of the log.
+    pub(in crate::actors) fn forget(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.clear();
+    }
+
     fn take(&self) -> Option<Reader> {
         self.idle
             .lock()

@@ -1,6 +1,6 @@
 //! One look at the whole pool, for operators.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering as Atomic;
 
 use super::boards::BoardActors;
@@ -21,9 +21,17 @@ impl Pool {
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
     pub async fn snapshot(&self) -> Result<PoolSnapshot, StoreError> {
-        let (live, counts) = self
+        let (live, unreadable, counts) = self
             .readers()
-            .read(|reader| Ok((reader.live()?, reader.counts()?)))
+            .read(|reader| {
+                let live = reader.live()?;
+                let unreadable = if live.iter().all(Result::is_ok) {
+                    BTreeSet::new()
+                } else {
+                    reader.unreadable_slots()?
+                };
+                Ok((live, unreadable, reader.counts()?))
+            })
             .await?;
         let live: BTreeMap<Ordinal, Record> = live
             .into_iter()
@@ -43,7 +51,7 @@ impl Pool {
                 now: self.clock().now().0,
                 restarts: self.restarts(),
             },
-            slots: self.slot_views(&live),
+            slots: self.slot_views(&live, &unreadable),
             boards: self.directory().all().iter().map(board_view).collect(),
             deferrals: self
                 .ledger()
@@ -55,7 +63,11 @@ impl Pool {
         })
     }
 
-    fn slot_views(&self, live: &BTreeMap<Ordinal, Record>) -> Vec<SlotView> {
+    fn slot_views(
+        &self,
+        live: &BTreeMap<Ordinal, Record>,
+        unreadable: &BTreeSet<Ordinal>,
+    ) -> Vec<SlotView> {
         let (now, lease_seconds) = (self.clock().now(), self.settings().policy.lease_seconds());
         let view = |(ordinal, slot): (Ordinal, super::OrdinalHandle)| {
             let record = live.get(&ordinal);
@@ -63,7 +75,11 @@ impl Pool {
             let presence = slot.presence();
             SlotView {
                 ordinal: ordinal.0,
-                state: slot_state(record, presence, now, lease_seconds),
+                state: if record.is_none() && unreadable.contains(&ordinal) {
+                    SlotState::Unreadable
+                } else {
+                    slot_state(record, presence, now, lease_seconds)
+                },
                 board: binding.map(|binding| binding.key.board.as_str().to_owned()),
                 task: binding.map(|binding| binding.key.task.as_str().to_owned()),
                 run: binding.map(|binding| binding.key.run.as_str().to_owned()),

@@ -82,6 +82,8 @@ pub enum SlotState {
     Result,
     /// Its worker was not seen for a lease.
     Absent,
+    /// It has a run whose row cannot be understood; the deferrals say why.
+    Unreadable,
 }
 
 impl SlotState {
@@ -95,6 +97,7 @@ impl SlotState {
             Self::Running => "running",
             Self::Result => "result",
             Self::Absent => "absent",
+            Self::Unreadable => "unreadable",
         }
     }
 }

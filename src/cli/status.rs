@@ -42,14 +42,29 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
 /// The document of the coordinator that this configuration is for, and where it was found.
 fn ask(config: &Config) -> Result<(SocketAddr, String), Failure> {
     let address = reachable(config.operator.bind);
+    let token = token_to_read(&config.operator)?;
+    let (status, document) = get(address, "/api/v1/pool", token.as_deref())?;
+    match status {
+        200 => Ok((address, document)),
+        503 => Err(not_able(address, token.as_deref())?),
+        401 => Err(Failure::Failed(format!(
+            "the coordinator on {address} does not take the token in {}: set operator.token_file to the file it uses",
+            config.operator.token_file.display()
+        ))),
+        status => Err(not_ours(address, format!("status {status}"))),
+    }
+}
+
+/// The status and the text of an answer.
+fn get(address: SocketAddr, path: &str, token: Option<&str>) -> Result<(u16, String), Failure> {
     let agent = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .http_status_as_error(false)
         .proxy(None)
         .build()
         .new_agent();
-    let mut request = agent.get(format!("http://{address}/api/v1/pool"));
-    if let Some(token) = token_to_read(&config.operator)? {
+    let mut request = agent.get(format!("http://{address}{path}"));
+    if let Some(token) = token {
         request = request.header("Authorization", token);
     }
     let mut response = request.call().map_err(|error| {
@@ -58,23 +73,33 @@ fn ask(config: &Config) -> Result<(SocketAddr, String), Failure> {
              with --config"
         ))
     })?;
-    match response.status().as_u16() {
-        200 => {}
-        401 => {
-            return Err(Failure::Failed(format!(
-                "the coordinator on {address} does not take the token in {}: set operator.token_file to the file it uses",
-                config.operator.token_file.display()
-            )));
-        }
-        status => return Err(not_ours(address, format!("status {status}"))),
-    }
+    let status = response.status().as_u16();
     let document = response
         .body_mut()
         .with_config()
         .limit(LARGEST_ANSWER_BYTES)
         .read_to_string()
         .map_err(|error| not_ours(address, error))?;
-    Ok((address, document))
+    Ok((status, document))
+}
+
+/// Why a coordinator cannot show its pool, as it says itself.
+fn not_able(address: SocketAddr, token: Option<&str>) -> Result<Failure, Failure> {
+    #[derive(serde::Deserialize)]
+    struct Readiness {
+        reasons: Vec<String>,
+    }
+    let (_, document) = get(address, "/readyz", token)?;
+    let readiness: Readiness =
+        serde_json::from_str(&document).map_err(|error| not_ours(address, error))?;
+    let why = match &readiness.reasons[..] {
+        [] => "its log says why".to_owned(),
+        reasons => reasons.join("; "),
+    };
+    Ok(Failure::Failed(format!(
+        "the coordinator on {address} cannot read its store: {}",
+        one_line(&why)
+    )))
 }
 
 fn not_ours(address: SocketAddr, what: impl std::fmt::Display) -> Failure {

@@ -55,6 +55,9 @@ pub enum HttpError {
     /// The pool cannot answer now, or does not know whether it stored the message: the same message may be sent again.
     #[error("the pool cannot answer now, send the same message again")]
     Unavailable,
+    /// What an operator asks for stands in the store, which cannot be read.
+    #[error("the store cannot be read now: /readyz and the log of the coordinator say why")]
+    StoreUnreadable,
     /// A fault of the coordinator.
     #[error("internal error")]
     Internal,
@@ -81,7 +84,7 @@ impl HttpError {
             Self::BadQuery => "invalid_query",
             Self::TokenRequired => "token_required",
             Self::Overloaded => "overloaded",
-            Self::Unavailable => "unavailable",
+            Self::Unavailable | Self::StoreUnreadable => "unavailable",
             Self::Internal => "internal",
         }
     }
@@ -114,7 +117,9 @@ impl ResponseError for HttpError {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::TokenRequired => StatusCode::UNAUTHORIZED,
-            Self::Overloaded | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Overloaded | Self::Unavailable | Self::StoreUnreadable => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -128,7 +133,7 @@ impl ResponseError for HttpError {
             Self::TokenRequired => {
                 response.insert_header((WWW_AUTHENTICATE, "Bearer"));
             }
-            Self::Overloaded | Self::Unavailable => {
+            Self::Overloaded | Self::Unavailable | Self::StoreUnreadable => {
                 response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
             }
             _ => {}

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::error::{HttpError, only};
 use super::operator_auth::{OperatorAuth, require_token};
-use crate::actors::Pool;
+use crate::actors::{Pool, Scope};
 use crate::domain::{BoardSlug, RunId, RunKey, TaskId};
 use crate::store::{PageStart, Record, StoreError};
 
@@ -94,7 +94,7 @@ async fn metrics(pool: Data<Pool>) -> Result<HttpResponse, HttpError> {
 }
 
 async fn snapshot(pool: Data<Pool>) -> Result<HttpResponse, HttpError> {
-    let snapshot = pool.snapshot().await.map_err(|error| unreadable(&error))?;
+    let snapshot = told(&pool, pool.snapshot().await)?;
     Ok(HttpResponse::Ok().json(snapshot))
 }
 
@@ -156,7 +156,7 @@ async fn assignments(pool: Data<Pool>, query: Query<PageQuery>) -> Result<HttpRe
         .readers()
         .read(move |reader| reader.page(&after, limit))
         .await;
-    let page = page.map_err(|error| unreadable(&error))?;
+    let page = told(&pool, page)?;
     let (mut views, mut illegal) = (Vec::new(), Vec::new());
     for row in page.rows {
         match row {
@@ -190,7 +190,15 @@ fn show_start(start: &PageStart) -> String {
     }
 }
 
-fn unreadable(error: &StoreError) -> HttpError {
-    log::warn!("the store could not be read for an operator: {error}");
-    HttpError::Unavailable
+/// Has the ledger tell why the store cannot be read, once for all who ask.
+fn told<T>(pool: &Pool, read: Result<T, StoreError>) -> Result<T, HttpError> {
+    const WHAT: &str = "answer operators";
+    match &read {
+        Ok(_) => pool.ledger().clear(Scope::Store, WHAT),
+        Err(error) => {
+            let (why, now) = (error.to_string(), pool.clock().now());
+            pool.ledger().defer(Scope::Store, WHAT, why, now, None);
+        }
+    }
+    read.map_err(|_| HttpError::StoreUnreadable)
 }

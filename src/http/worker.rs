@@ -85,9 +85,13 @@ impl WorkerDoor {
             DeliveryError::Unreached(Unreached::Down) | DeliveryError::NotReady => {
                 HttpError::Unavailable
             }
-            // The store itself has said what is wrong with it; the messages that meet it are too many to be told.
+            // The store itself has said what is wrong with it, and the ledger which row; the messages that meet it are too
+            // many to be told.
             DeliveryError::Store(
-                error @ (StoreError::Down | StoreError::Unknown | StoreError::File { .. }),
+                error @ (StoreError::Down
+                | StoreError::Unknown
+                | StoreError::File { .. }
+                | StoreError::Illegal(_)),
             ) => {
                 log::debug!("a worker's message was not carried out: {error}");
                 HttpError::Unavailable

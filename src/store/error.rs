@@ -51,16 +51,44 @@ impl StoreError {
         }
     }
 
-    /// Whether it tells of damaged pages, whatever became of the rest.
+    /// Whether it tells of damaged pages or tables, whatever became of the rest.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(
             self,
             Self::File {
-                problem: FileProblem::Malformed(_),
+                problem: FileProblem::Malformed(_) | FileProblem::Altered(_),
                 ..
             }
         )
+    }
+
+    /// Whether only the log of the file is gone, so that it can be saved ([`Store::save_log`](super::Store::save_log)).
+    #[must_use]
+    pub fn is_log_gone(&self) -> bool {
+        matches!(
+            self,
+            Self::File {
+                problem: FileProblem::LogGone,
+                ..
+            }
+        )
+    }
+
+    /// What an error of a statement of ours means. Those fit the tables that this program made, so that one which SQLite
+    /// does not even understand tells of other tables.
+    pub(super) fn statement(path: &Path, error: &rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::Unknown | ErrorCode::SchemaChanged) => {
+                let text = match error {
+                    // Without the text of the statement, which is long and nobody's business.
+                    rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+                    other => other.to_string(),
+                };
+                Self::file(path, FileProblem::Altered(text))
+            }
+            _ => Self::sqlite(path, error),
+        }
     }
 
     pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Self {
@@ -105,6 +133,22 @@ pub enum FileProblem {
         "was removed, replaced or emptied while it was in use; put it back, or restart to begin with what is there"
     )]
     Removed,
+    /// Its write-ahead log was taken away under the open connection, which still has it.
+    #[error(
+        "lost its write-ahead log (its -wal file was removed while it was in use); it is being put back"
+    )]
+    LogGone,
+    /// The same, and the log of somebody else stands there, which would be applied to the file.
+    #[error(
+        "has another write-ahead log than its own (its -wal file was replaced while it was in use); put the old one back, \
+         or take the new one away"
+    )]
+    LogReplaced,
+    /// Another program has changed its tables.
+    #[error(
+        "was altered by another program: {0}; restore it from a backup, or move it away to begin with an empty store"
+    )]
+    Altered(String),
     /// It may not be written.
     #[error(
         "is read-only; check its permissions, those of its folder, and how the disk is mounted"

@@ -13,8 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
-use super::{FileProblem, Operation, Store, StoreError, Tx};
+use super::{FileProblem, Operation, Store, StoreError, Tx, sql};
 use crate::domain::Timestamp;
 
 /// An operation that waits for its commit, with whoever is to be answered.
@@ -137,7 +138,7 @@ impl Store {
             .unwrap_or_else(|_| group.and(Err(StoreError::Unknown)))
     }
 
-    /// Learns whether a file that was found damaged is whole again.
+    /// Learns whether a file that was found damaged is whole again: its pages, and its tables.
     ///
     /// # Errors
     /// [`StoreError`] where it is not.
@@ -151,14 +152,37 @@ impl Store {
             .connection
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
             .map_err(failed)?;
-        match found.as_str() {
-            "ok" => Ok(()),
+        if found != "ok" {
             // In SQLite's words for whoever meets the damage, so that it is told once.
-            _ => {
-                let damaged = FileProblem::Malformed("database disk image is malformed".to_owned());
-                Err(StoreError::file(&self.path, damaged))
-            }
+            let damaged = FileProblem::Malformed("database disk image is malformed".to_owned());
+            return Err(StoreError::file(&self.path, damaged));
         }
+        for (_, statement) in sql::ALL {
+            self.connection
+                .prepare(statement)
+                .map_err(|error| StoreError::statement(&self.path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the log back, which was taken away under the open connection. After that the store has to be closed and opened
+    /// anew.
+    ///
+    /// # Errors
+    /// What keeps it from that: the file is not there any more, the log of somebody else stands there, it cannot be written.
+    pub fn save_log(&self) -> Result<(), StoreError> {
+        match self.place.still_at(&self.path) {
+            Err(error) if error.is_log_gone() => {}
+            is_there => return is_there,
+        }
+        self.place
+            .put_log_back()
+            .map_err(|error| StoreError::file(&self.path, FileProblem::Io(error.to_string())))?;
+        // Otherwise the last one to close the file would remove the log.
+        self.connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map(drop)
+            .map_err(|error| StoreError::sqlite(&self.path, &error))
     }
 
     fn commit(&mut self, group: &mut [Job], now: Timestamp) -> Result<(), Broken> {

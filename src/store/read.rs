@@ -9,7 +9,7 @@ use rusqlite::{Connection, Params, params};
 
 use super::records::{AFTER_RECORD, Columns, key_of, read_intent, read_record};
 use super::{Intent, Record, StoreError, Texts, Tx, open, sql};
-use crate::domain::{BoardSlug, ClaimLock, Fence, IllegalRow, RunKey, TaskId, Timestamp};
+use crate::domain::{BoardSlug, ClaimLock, Fence, IllegalRow, Ordinal, RunKey, TaskId, Timestamp};
 
 /// Where a page begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,6 +91,21 @@ impl Reader {
     /// [`StoreError::File`] if the file cannot be read.
     pub fn live(&self) -> Result<Vec<Result<Record, IllegalRow>>, StoreError> {
         self.tx().all(sql::LIVE, [], read_record)
+    }
+
+    /// The slots whose rows cannot be understood, as far as it can be told which slots they are.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] if the file cannot be read.
+    pub fn unreadable_slots(&self) -> Result<BTreeSet<Ordinal>, StoreError> {
+        let slots = self.tx().all(sql::LIVE, [], |row| {
+            let ordinal = Columns::of(row).integer(3, "worker_ordinal")?;
+            Ok(match read_record(row) {
+                Ok(_) => None,
+                Err(_) => u16::try_from(ordinal).ok().map(Ordinal),
+            })
+        })?;
+        Ok(slots.into_iter().flatten().flatten().collect())
     }
 
     /// The claims on a board that were about to be made, the oldest first.

@@ -29,8 +29,7 @@ macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $($part:expr),+;)*) => {
         $($(#[$doc])* pub(super) const $name: &str = concat!($($part),+);)*
         /// All of them, by name.
-        #[cfg(test)]
-        const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
+        pub(super) const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
     };
 }
 

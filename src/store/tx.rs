@@ -19,7 +19,7 @@ impl<'a> Tx<'a> {
 
     fn fail(&self, error: &rusqlite::Error) -> StoreError {
         let path = self.connection.path().unwrap_or_default();
-        StoreError::sqlite(Path::new(path), error)
+        StoreError::statement(Path::new(path), error)
     }
 
     fn prepare(&self, sql: &str) -> Result<CachedStatement<'a>, StoreError> {

@@ -3,7 +3,7 @@
 use hermes_pool::protocol::write_key_file;
 use rusqlite::Connection;
 
-use super::process::{Coordinator, Home, until};
+use super::process::{Coordinator, Home, ended, until};
 
 /// The one reason why the pool is not ready.
 #[track_caller]
@@ -102,4 +102,45 @@ fn a_board_that_breaks_under_a_run_is_logged_once_and_once_more_when_it_is_mende
     assert_eq!(home.runs(&task).len(), 1);
     assert_eq!(coordinator.process.count("deferred "), 1);
     assert_eq!(coordinator.process.count("resolved "), 1);
+}
+
+#[test]
+fn a_store_that_cannot_be_read_is_told_to_whoever_asks_for_the_pool_and_logged_once() {
+    let home = Home::new();
+    home.task("t", &[]);
+    let mut coordinator = home.serve();
+    coordinator.wait_until_ready();
+    let store = Connection::open(home.path("state/assignments.db")).unwrap();
+    store
+        .execute_batch("ALTER TABLE claims RENAME TO lost")
+        .unwrap();
+    let _worker = home.worker(0, &coordinator, "echo done");
+    let told = until("somebody needed the store", || {
+        (coordinator.get("/readyz").0 == 503).then(|| reason(&coordinator))
+    });
+    assert!(told.contains("no such table: claims"), "{told}");
+    for _ in 0..5 {
+        let status = ended(
+            home.command(&["status", "--config", "pool.toml"])
+                .env("HERMES_POOL_OPERATOR_BIND", &coordinator.operators),
+        );
+        assert_eq!(status.code, Some(1), "{}", status.err);
+        assert!(
+            status.err.contains("cannot read its store"),
+            "{}",
+            status.err
+        );
+        assert!(status.err.contains(&told), "{}", status.err);
+        let (code, document) = coordinator.get("/api/v1/pool");
+        let message = document["error"]["message"].as_str().unwrap();
+        assert_eq!(code, 503);
+        assert!(message.contains("the store cannot be read"), "{message}");
+    }
+    store
+        .execute_batch("ALTER TABLE lost RENAME TO claims")
+        .unwrap();
+    coordinator.process.hear("the store works again");
+    assert_eq!(coordinator.process.count("the store fails"), 1);
+    assert_eq!(coordinator.process.count("could not be read"), 0);
+    assert!(coordinator.process.count("what=answer operators") <= 1);
 }

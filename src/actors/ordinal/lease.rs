@@ -22,9 +22,19 @@ const TIMER_SLACK_SECONDS: f64 = 0.001;
 /// What the slots hold; the others are free.
 pub(in crate::actors) type LiveSlots = Arc<BTreeMap<Ordinal, Live>>;
 
-/// What the slots held when the store was opened, once that was read. It closes without a value where a row could not be
-/// understood: then each slot has to ask for itself.
-pub(in crate::actors) type FirstLook = watch::Receiver<Option<LiveSlots>>;
+/// What came of reading for all slots at once what they held when the store was opened.
+#[derive(Clone, Debug)]
+pub enum Looked {
+    /// It was not read yet.
+    NotYet,
+    /// Every row was understood.
+    Slots(LiveSlots),
+    /// Some row was not: each slot has to ask for itself.
+    AskYourself,
+}
+
+/// The way to it.
+pub(in crate::actors) type FirstLook = watch::Receiver<Looked>;
 
 impl OrdinalActor {
     /// The slot was released without a confirmed outcome.
@@ -44,11 +54,17 @@ impl OrdinalActor {
         }
     }
 
+    /// Says when the row, which was understood just now, is to be looked at again.
+    pub(super) fn arm(&mut self, due: Option<Timestamp>, ctx: &mut Context<Self>) {
+        self.unreadable_since = None;
+        self.due = due;
+        self.set_timer(ctx);
+    }
+
     /// Sets when the timer has to look at the row. A heartbeat that moves the time back leaves the timer running: it
     /// finds that nothing is due yet and goes on.
-    pub(super) fn arm(&mut self, due: Option<Timestamp>, ctx: &mut Context<Self>) {
-        self.due = due;
-        let Some(due) = due else { return };
+    fn set_timer(&mut self, ctx: &mut Context<Self>) {
+        let Some(due) = self.due else { return };
         if let Some((armed_for, timer)) = self.timer.take() {
             if armed_for.0 <= due.0 {
                 self.timer = Some((armed_for, timer));
@@ -68,7 +84,7 @@ impl OrdinalActor {
         self.timer = None;
         match self.due {
             Some(due) if self.parts.clock.now().0 > due.0 => self.expire(ctx),
-            due => self.arm(due, ctx),
+            _ => self.set_timer(ctx),
         }
     }
 
@@ -79,10 +95,7 @@ impl OrdinalActor {
         });
         ctx.spawn(asked.map(|reply, actor, ctx| match reply {
             Ok(Expiry::Idle) => actor.found(None, ctx),
-            Ok(Expiry::NotDue { next }) => {
-                actor.unreadable_since = None;
-                actor.arm(next, ctx);
-            }
+            Ok(Expiry::NotDue { next }) => actor.arm(next, ctx),
             Ok(Expiry::Reoffered { binding, next }) => {
                 actor.parts.events.emit(PoolEvent::Fenced(binding));
                 actor.arm(Some(next), ctx);
@@ -108,9 +121,13 @@ impl OrdinalActor {
     }
 
     pub(super) fn take_first_look(&mut self, mut look: FirstLook, ctx: &mut Context<Self>) {
-        let taken = async move { look.wait_for(Option::is_some).await.ok()?.clone() };
+        let taken = async move {
+            let is_over = |looked: &Looked| !matches!(looked, Looked::NotYet);
+            let looked = look.wait_for(is_over).await;
+            looked.map_or(Looked::AskYourself, |looked| looked.clone())
+        };
         ctx.spawn(taken.into_actor(self).map(|rows, actor, ctx| match rows {
-            Some(rows) if actor.is_untouched() => {
+            Looked::Slots(rows) if actor.is_untouched() => {
                 actor.found(rows.get(&actor.parts.ordinal), ctx);
             }
             _ => actor.refresh(ctx),
@@ -124,7 +141,6 @@ impl OrdinalActor {
 
     /// Goes on from what the slot holds.
     pub(super) fn found(&mut self, live: Option<&Live>, ctx: &mut Context<Self>) {
-        self.unreadable_since = None;
         let Some(live) = live else {
             self.arm(None, ctx);
             return self.say_free();
@@ -141,11 +157,22 @@ impl OrdinalActor {
         }
     }
 
-    /// Whether the slot's row could not be understood for a whole lease: its worker has none any more.
-    fn is_unreadable_for_a_lease(&mut self) -> bool {
+    /// Somebody else than the timer found a row that cannot be understood: if it is the slot's, its time runs from now.
+    pub(super) fn meets(&mut self, error: &StoreError, ctx: &mut Context<Self>) {
+        // Where it is known already, a retry is under way that must not be put off by a worker that asks all the time.
+        if matches!(error, StoreError::Illegal(_)) && self.unreadable_since.is_none() {
+            self.retry(error, Self::refresh, ctx);
+        }
+    }
+
+    /// Whether nobody can have renewed the slot's row, which cannot be understood: the time that it last had is over, or
+    /// it was not understood for a whole lease.
+    fn is_unreadable_for_too_long(&mut self) -> bool {
         let now = self.parts.clock.elapsed();
         let since = *self.unreadable_since.get_or_insert(now);
-        now.saturating_sub(since).as_secs_f64() > self.parts.policy.lease_seconds()
+        let is_due = |due: Timestamp| self.parts.clock.now().0 > due.0;
+        self.due.is_some_and(is_due)
+            || now.saturating_sub(since).as_secs_f64() > self.parts.policy.lease_seconds()
     }
 
     /// Frees the slot from a row that cannot be understood. The row stays, and stays in the ledger.
@@ -172,7 +199,7 @@ impl OrdinalActor {
     ) {
         log::debug!("ordinal={} tries again: {error}", self.parts.ordinal);
         let again = match error {
-            StoreError::Illegal(_) if self.is_unreadable_for_a_lease() => Self::let_go,
+            StoreError::Illegal(_) if self.is_unreadable_for_too_long() => Self::let_go,
             _ => again,
         };
         let pause = self.parts.clock.wait_for(RETRY);

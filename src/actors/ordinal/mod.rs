@@ -44,7 +44,7 @@ use crate::faults::{Faults, Work};
 use crate::protocol::{Envelope, HeartbeatReport, Kind, PayloadError, PollRequest, WorkerResult};
 use crate::store::{Operation, Refusal, StoreError};
 
-pub(super) use lease::{FirstLook, LiveSlots};
+pub(super) use lease::{FirstLook, Looked};
 use polls::Waiting;
 pub(super) use share::Share;
 pub(super) use turns::Neighbours;

@@ -77,7 +77,10 @@ impl OrdinalActor {
                 self.idle_or_wait(poll, hints, ctx);
             }
             Ok(OfferReply::Nothing) => self.idle_or_wait(poll, hints, ctx),
-            Err(error) => poll.replier.fail(error),
+            Err(error) => {
+                self.meets(&error, ctx);
+                poll.replier.fail(error);
+            }
         }
     }
 

@@ -35,7 +35,10 @@ impl OrdinalActor {
                         lease_until_seconds: accepted.lease_until.whole_seconds(),
                     });
                 }
-                Err(error) => replier.fail(error),
+                Err(error) => {
+                    actor.meets(&error, ctx);
+                    replier.fail(error);
+                }
             }
         }));
     }
@@ -79,7 +82,10 @@ impl OrdinalActor {
                         duplicate: accepted.duplicate,
                     });
                 }
-                Err(error) => replier.fail(error),
+                Err(error) => {
+                    actor.meets(&error, ctx);
+                    replier.fail(error);
+                }
             }
         }));
     }

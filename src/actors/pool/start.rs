@@ -13,7 +13,7 @@ use crate::actors::events::Events;
 use crate::actors::keys::KeyRing;
 use crate::actors::ledger::Ledger;
 use crate::actors::metrics::Metrics;
-use crate::actors::ordinal::{Neighbours, OrdinalActor, OrdinalParts};
+use crate::actors::ordinal::{Looked, Neighbours, OrdinalActor, OrdinalParts};
 use crate::actors::ordinals::{OrdinalHandle, Ordinals};
 use crate::actors::readers::Readers;
 use crate::actors::roster::{Presence, Roster};
@@ -90,7 +90,7 @@ impl Pool {
             events: events.clone(),
         };
         let roster = keep_roster(&keeper, &settings, &ordinals, &draining);
-        let (looked, first_look) = watch::channel(None);
+        let (looked, first_look) = watch::channel(Looked::NotYet);
         let shared = Shared {
             keys: KeyRing::open(settings.key_file.clone(), settings.slots),
             started_at: clock.now(),

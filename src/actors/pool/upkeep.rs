@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::Pool;
 use crate::actors::boards::Boards;
 use crate::actors::events::PoolEvent;
-use crate::actors::ordinal::LiveSlots;
+use crate::actors::ordinal::Looked;
 use crate::actors::scope::Scope;
 use crate::actors::settle::EndingPolicy;
 use crate::actors::store::StoreStatus;
@@ -34,7 +34,7 @@ pub(super) fn begin(
     pool: &Pool,
     keeper: &Keeper,
     host: Arc<dyn BoardHost>,
-    looked: watch::Sender<Option<LiveSlots>>,
+    looked: watch::Sender<Looked>,
 ) {
     let restarts = &pool.shared.restarts;
     let for_store = pool.clone();
@@ -60,6 +60,7 @@ async fn keep_store(pool: Pool) {
     loop {
         pool.begin_round("upkeep-store");
         let began = shared.clock.elapsed();
+        shared.readers.forget();
         shared.engine.open_store(&shared.store);
         let down = status.wait_for(|status| matches!(status, StoreStatus::Down(_)));
         let error = match down.await.as_deref() {
@@ -109,7 +110,7 @@ async fn serve_boards(
     pool: Pool,
     keeper: Keeper,
     host: Arc<dyn BoardHost>,
-    looked: watch::Sender<Option<LiveSlots>>,
+    looked: watch::Sender<Looked>,
 ) {
     let mut status = pool.shared.store.watch();
     if pool.boards().is_none() {
@@ -171,7 +172,7 @@ impl Pool {
 async fn first_look(
     pool: &Pool,
     status: &mut watch::Receiver<StoreStatus>,
-    looked: watch::Sender<Option<LiveSlots>>,
+    looked: watch::Sender<Looked>,
 ) -> Option<Fence> {
     let shared = &pool.shared;
     loop {
@@ -192,9 +193,11 @@ async fn first_look(
                     .collect();
                 // A slot that was taken out of the pool still has its timer while a row refers to it.
                 slots.keys().for_each(|ordinal| pool.serve_slot(*ordinal));
-                if all_understood {
-                    looked.send_replace(Some(Arc::new(slots)));
-                }
+                looked.send_replace(if all_understood {
+                    Looked::Slots(Arc::new(slots))
+                } else {
+                    Looked::AskYourself
+                });
                 return Some(fence);
             }
             Err(error) => {

@@ -309,8 +309,12 @@ impl StoreActor {
         }));
     }
 
-    /// Sees to it that a store whose commits fail is tried again from time to time.
+    /// Sees to it that a store whose commits fail is tried again from time to time. One that has to be opened anew is left
+    /// to the next actor.
     fn probe_while_failing(&mut self, ctx: &mut Context<Self>) {
+        if !self.writer.is_open() {
+            return ctx.stop();
+        }
         if self.probing || !self.writer.is_failing() {
             return;
         }

@@ -85,7 +85,8 @@ impl StoreWriter {
             return;
         };
         let committed = store.commit_group(group, now);
-        if committed.is_err() || !self.is_damaged() {
+        let meets_no_more = committed.as_ref().err().is_none_or(StoreError::is_damage);
+        if !(self.is_damaged() && meets_no_more) {
             self.fares(committed);
         }
     }
@@ -115,15 +116,15 @@ impl StoreWriter {
         matches!(*status, StoreStatus::Failing(_))
     }
 
-    /// Whether the file was found damaged. A commit that succeeds then has only not met the damage: the next probe, which
-    /// looks at all of the file, says when it is mended.
+    /// Whether the file was found damaged. A commit that succeeds then has only not met the damage, and one that fails may
+    /// meet it elsewhere: the next probe, which looks at all of the file, says how it is.
     fn is_damaged(&self) -> bool {
         let status = self.presence.shared.status.borrow();
         matches!(&*status, StoreStatus::Failing(error) if error.is_damage())
     }
 
     /// Reports how the last commit went, once for each change.
-    fn fares(&self, committed: Result<(), StoreError>) {
+    fn fares(&mut self, committed: Result<(), StoreError>) {
         let shared = &self.presence.shared;
         match committed {
             Ok(()) => {
@@ -135,7 +136,24 @@ impl StoreWriter {
                 if shared.report(StoreStatus::Failing(error.clone())) {
                     log::error!("the store fails: {error}");
                 }
+                if error.is_log_gone() {
+                    self.save_log(error);
+                }
             }
+        }
+    }
+
+    /// Puts back a log that is gone, and closes the store, which is to be opened anew then. The next probe tries again
+    /// otherwise.
+    fn save_log(&mut self, gone: StoreError) {
+        match self.store.as_ref().map(Store::save_log) {
+            Some(Ok(())) => {
+                log::info!("the store's write-ahead log was put back, it is opened anew");
+                self.store = None;
+                self.presence.reason = gone;
+            }
+            Some(Err(error)) => log::debug!("the log cannot be put back yet: {error}"),
+            None => {}
         }
     }
 

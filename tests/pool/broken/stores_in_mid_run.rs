@@ -6,7 +6,7 @@ use super::{COMPLETED, empty_log, is_end_on, patient_stage, shell};
 use crate::support::PATIENCE;
 
 /// What is done to the store, what is said of it, and how it is mended, each as a line of shell in its folder.
-const FAULTS: [(&str, &str, &str, &str); 6] = [
+const FAULTS: [(&str, &str, &str, &str); 7] = [
     (
         "text written over it",
         "yes no database | head -c 8192 > assignments.db",
@@ -38,6 +38,12 @@ const FAULTS: [(&str, &str, &str, &str); 6] = [
         "mv assignments.db ..; cp ../copy.db assignments.db",
         "was removed, replaced or emptied",
         "mv ../assignments.db .",
+    ),
+    (
+        "its log replaced",
+        "mv assignments.db-wal ..; cp ../copy.db assignments.db-wal",
+        "has another write-ahead log",
+        "mv ../assignments.db-wal .",
     ),
     (
         "emptied",
