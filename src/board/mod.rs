@@ -299,6 +299,8 @@ pub struct Found {
     pub slug: BoardSlug,
     /// Its owner no longer works on it: nothing is claimed there, outcomes of held runs are still written.
     pub archived: bool,
+    /// Why it cannot be told whether it is archived: no reason to begin to claim there.
+    pub unclear: Option<String>,
 }
 
 /// The place that holds the boards.

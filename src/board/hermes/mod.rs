@@ -32,6 +32,7 @@ mod evidence;
 mod fail;
 mod features;
 mod keep;
+mod metadata;
 mod operations;
 #[cfg(test)]
 mod plan_tests;

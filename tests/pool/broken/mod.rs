@@ -5,6 +5,7 @@ mod board_files;
 mod boards_at_start;
 mod boards_in_mid_run;
 mod keys;
+mod metadata;
 mod stores_at_start;
 mod stores_in_mid_run;
 

@@ -35,6 +35,7 @@ impl BoardHost for Boards {
             .map(|(slug, place)| Found {
                 slug: slug.clone(),
                 archived: place.archived,
+                unclear: None,
             })
             .collect())
     }
