@@ -26,22 +26,25 @@ pub struct BoardEntry {
     pub metadata: Map<String, Value>,
 }
 
-/// Identity of the directory that holds the boards: another one is an unmount, not evidence. A root in which nothing stands
-/// is where something is to be mounted: it holds no boards, whether or not they were deleted.
-///
-/// # Errors
-/// [`BoardError::Gone`] where there is none.
-pub(super) fn root_identity(root: &Path) -> Result<(u64, u64), BoardError> {
-    let boards = boards_root(root);
-    let holder = if boards.is_dir() {
-        boards
-    } else if fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_some()) {
-        // A home with the default board only.
+/// Identity of the directory that holds a board: another one is an unmount, not evidence. `None` while there is none.
+pub(super) fn root_identity(root: &Path, slug: &BoardSlug) -> Option<(u64, u64)> {
+    let holder = if slug.as_str() == DEFAULT_BOARD {
         root.to_owned()
     } else {
-        return Err(BoardError::Gone(root.display().to_string()));
+        boards_root(root)
     };
-    FileIdentity::of(&holder).map(|identity| (identity.device, identity.inode))
+    let identity = FileIdentity::of(&holder).ok()?;
+    Some((identity.device, identity.inode))
+}
+
+/// Whether anything of Hermes' boards stands in that directory, if only their archive: where nothing does, something is to
+/// be mounted.
+pub(super) fn holds_boards(root: &Path, slug: &BoardSlug) -> bool {
+    let boards = boards_root(root);
+    if slug.as_str() == DEFAULT_BOARD {
+        return root.join("kanban.db").exists() || root.join("kanban").is_dir();
+    }
+    boards.join("_archived").is_dir() || named_boards(&boards).is_ok_and(|slugs| !slugs.is_empty())
 }
 
 /// All boards that Hermes lists: `default` first, whether or not it exists, then the others by name.

@@ -8,6 +8,7 @@ mod keys;
 mod metadata;
 mod stores_at_start;
 mod stores_in_mid_run;
+mod unmounted;
 
 use std::path::Path;
 use std::process::Command;
