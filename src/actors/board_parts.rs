@@ -26,6 +26,8 @@ use crate::faults::{Faults, Work};
 pub struct BoardStatus {
     /// What is wrong; `None` when nothing is.
     pub problem: Option<BoardProblem>,
+    /// Why the listing could not tell whether it is archived.
+    pub unclear: Option<String>,
     /// When its last pass ended.
     pub last_pass: Option<Timestamp>,
     /// Tasks that could be claimed, as far as the Dispatcher looked.
@@ -162,6 +164,18 @@ impl BoardParts {
     /// How the board is.
     pub fn status(&self) -> MutexGuard<'_, BoardStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a listing has said of whether the board is archived: why it cannot be told, or that it can.
+    pub fn note_unclear(&self, unclear: Option<String>) {
+        const WHAT: &str = "tell whether it is archived";
+        match &unclear {
+            Some(why) => self
+                .ledger
+                .defer(&self.slug, WHAT, why, self.clock.now(), None),
+            None => self.ledger.clear(&self.slug, WHAT),
+        }
+        self.status().unclear = unclear;
     }
 
     /// Scope of a ledger entry of one task.

@@ -251,11 +251,11 @@ impl Boards {
                 None
             }
         };
-        let served: Option<BTreeSet<BoardSlug>> = found.map(|found| {
+        let served: Option<BTreeMap<BoardSlug, Found>> = found.map(|found| {
             let served = found
                 .into_iter()
                 .filter(|board| !board.archived && self.is_included(&board.slug));
-            served.map(|board| board.slug).collect()
+            served.map(|board| (board.slug.clone(), board)).collect()
         });
         let referenced = seen.referenced.map(|(boards, rows)| {
             self.report("find its board", &rows);
@@ -264,19 +264,23 @@ impl Boards {
         if let Some(rows) = seen.ageless {
             self.report("collect the row", &rows);
         }
-        for slug in served.iter().chain(&referenced).flatten() {
+        let of_boards = served.iter().flat_map(BTreeMap::keys);
+        for slug in of_boards.chain(referenced.iter().flatten()) {
             self.ensure(slug);
         }
         // What cannot be listed stays as it was.
         let Some(served) = served else { return };
         for board in self.directory.all() {
             let slug = &board.parts.slug;
-            let was_open = board
-                .parts
-                .open
-                .swap(served.contains(slug), Atomic::Relaxed);
+            let found = served.get(slug);
+            let unclear = found.and_then(|board| board.unclear.clone());
+            let was_open = board.parts.open.load(Atomic::Relaxed);
+            // A board of which nobody knows whether it is archived stays as it was.
+            let is_open = found.is_some() && (unclear.is_none() || was_open);
+            board.parts.open.store(is_open, Atomic::Relaxed);
+            board.parts.note_unclear(unclear);
             let is_needed =
-                served.contains(slug) || referenced.as_ref().is_none_or(|set| set.contains(slug));
+                found.is_some() || referenced.as_ref().is_none_or(|set| set.contains(slug));
             // One listing later nothing that the board's Dispatcher began can be under way any more.
             if !is_needed && !was_open {
                 self.let_go(slug);

@@ -2,7 +2,8 @@
 //!
 //! Invariants: bounded; one entry for each piece of work; an entry is logged when it appears, when its cause changes and
 //! when it is cleared, never once per try. Several kinds of work that one scope puts off for one cause are one fault: it is
-//! logged with the first of them and with the last. It is memory, not state: after a restart the passes find the same work
+//! logged with the first of them and with the last, by scope and cause; a cause that takes another's place is logged as
+//! `(changed)`, and is what the end is then logged with. It is memory, not state: after a restart the passes find the same work
 //! again.
 
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ impl Entries {
         if let Some(entry) = self.entries.remove(item)
             && !self.has_another(item, &entry.why)
         {
-            log::info!("resolved scope={} what={}", item.scope, item.what);
+            log::info!("resolved scope={} why={:?}", item.scope, entry.why);
         }
     }
 }
@@ -93,13 +94,15 @@ impl Ledger {
             entry.times += 1;
             entry.next_try = next_try;
             if entry.why != why {
+                let former = std::mem::replace(&mut entry.why, why.clone());
                 if !is_told {
                     log::warn!(
                         "deferred scope={} what={what} why={why:?} (changed)",
                         item.scope
                     );
+                } else if !ledger.has_another(&item, &former) {
+                    log::info!("resolved scope={} why={former:?}", item.scope);
                 }
-                entry.why = why;
             }
             return;
         }

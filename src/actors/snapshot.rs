@@ -169,15 +169,16 @@ fn board_view(board: &BoardActors) -> BoardView {
     let open = board.parts.open.load(Atomic::Relaxed);
     BoardView {
         slug: board.parts.slug.as_str().to_owned(),
-        state: status.problem.as_ref().map_or(
-            if open {
-                BoardState::Ok
-            } else {
-                BoardState::Closed
-            },
-            |problem| problem.state,
-        ),
-        reason: status.problem.map(|problem| problem.reason),
+        state: match (&status.problem, open, &status.unclear) {
+            (Some(problem), _, _) => problem.state,
+            (None, true, _) => BoardState::Ok,
+            (None, false, None) => BoardState::Closed,
+            (None, false, Some(_)) => BoardState::Unreadable,
+        },
+        reason: status
+            .problem
+            .map(|problem| problem.reason)
+            .or(status.unclear),
         last_pass: status.last_pass.map(|at| at.0),
         ready: status.ready as u64,
         restarts: board.reconciler.restarts() + board.dispatcher.restarts(),

@@ -282,7 +282,8 @@ pub trait Board: Send {
     /// What became of a run. `lock` and `anchor` are those of its claim, where they are known.
     ///
     /// # Errors
-    /// [`BoardError::Gone`] or [`BoardError::Unreadable`]: neither is a fate.
+    /// [`BoardError::Gone`] or [`BoardError::Unreadable`]: neither is a fate. [`BoardError::BadRow`] where the fate rests on
+    /// a value that cannot be understood.
     fn fate(
         &mut self,
         run: &RunRef,
@@ -299,6 +300,8 @@ pub struct Found {
     pub slug: BoardSlug,
     /// Its owner no longer works on it: nothing is claimed there, outcomes of held runs are still written.
     pub archived: bool,
+    /// Why it cannot be told whether it is archived: no reason to begin to claim there.
+    pub unclear: Option<String>,
 }
 
 /// The place that holds the boards.
@@ -316,6 +319,9 @@ pub trait BoardHost: Send + Sync + 'static {
     /// [`BoardError`] when it is gone, or is nothing that can be opened as a board.
     fn open(&self, slug: &BoardSlug) -> Result<Box<dyn Board>, BoardError>;
 
-    /// Identity of the directory that holds the boards; `None` while it is not there.
-    fn root_identity(&self) -> Option<(u64, u64)>;
+    /// Identity of the directory that holds a board; `None` while it is not there. Cheap.
+    fn root_identity(&self, slug: &BoardSlug) -> Option<(u64, u64)>;
+
+    /// Whether anything of any board stands in that directory.
+    fn holds_boards(&self, slug: &BoardSlug) -> bool;
 }

@@ -130,6 +130,9 @@ fn check_boards(config: &Config, boards: &HermesBoards, problems: &mut Vec<Probl
     let mut looked_at = Boards::default();
     for board in served {
         looked_at.served += 1;
+        if let Some(why) = &board.unclear {
+            problems.push(problem(format!("board {}", board.slug), why));
+        }
         match look_at(boards, board, config) {
             Ok(true) => {}
             Ok(false) => looked_at.empty.push(board.slug.clone()),

@@ -82,6 +82,33 @@ pub struct Sighting {
     pub why: String,
 }
 
+/// The directory under which a look at a board that is gone, or another one, counts.
+///
+/// `known` is the one in which this process has last seen the run itself: any other is a place that was unmounted,
+/// mounted over or moved away, however often it is looked at. A run that this process has never seen (it was gone when the
+/// process began) is looked for wherever the boards should be now, as long as there are any: a place in which none stand
+/// (`holds_boards`) is where something is to be mounted.
+///
+/// # Errors
+/// Why the look is none, for people.
+pub fn believable_root(
+    known: Option<(u64, u64)>,
+    found: Option<(u64, u64)>,
+    holds_boards: bool,
+) -> Result<(u64, u64), &'static str> {
+    let Some(found) = found else {
+        return Err("the boards' directory is missing");
+    };
+    match known {
+        Some(known) if known == found => Ok(found),
+        Some(_) => {
+            Err("the boards' directory is another one than when the run was last seen in it")
+        }
+        None if holds_boards => Ok(found),
+        None => Err("no board is in the boards' directory, and the run was never seen in it"),
+    }
+}
+
 /// How the pool ended the run, or is about to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExpectedEnding {
@@ -333,6 +360,25 @@ mod tests {
                 believed,
                 "{second:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_look_counts_only_where_the_run_was_seen_or_where_boards_are() {
+        let (here, there) = (Some((1, 2)), Some((1, 3)));
+        for (known, found, holds_boards, counts) in [
+            (here, here, true, true),
+            // The last board was deleted: the place is the same.
+            (here, here, false, true),
+            (here, there, true, false),
+            (here, there, false, false),
+            (here, None, false, false),
+            (None, here, true, true),
+            (None, here, false, false),
+            (None, None, false, false),
+        ] {
+            let root = believable_root(known, found, holds_boards);
+            assert_eq!(root.ok(), found.filter(|_| counts), "{known:?} {found:?}");
         }
     }
 

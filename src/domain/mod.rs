@@ -28,7 +28,8 @@ pub use assignment::{
     Running, StateName, Submission, Submitted,
 };
 pub use evidence::{
-    Evidence, Expected, ExpectedEnding, Receipt, Sighting, Terminal, Verdict, judge,
+    Evidence, Expected, ExpectedEnding, Receipt, Sighting, Terminal, Verdict, believable_root,
+    judge,
 };
 pub use fate::{Anchor, EndedRun, Fate, Landing, Outcome};
 pub use ids::{

@@ -123,9 +123,10 @@ fn perform(
             Ok(json!(landing.is_some()))
         }
         "reclaim" => {
-            let held = board.observe(id, 0, None)?.task.and_then(|task| task.lock);
+            let held = board.observe(id, 0, None)?.task;
+            let held = held.as_ref().and_then(|task| task.lock.value());
             held.map_or(Ok(false), |lock| {
-                board.release_task(id, &lock, text(request, "reason"), now)
+                board.release_task(id, lock, text(request, "reason"), now)
             })
             .map(Value::from)
         }
@@ -211,7 +212,7 @@ fn evidence(player: &mut Player, request: &Value) -> Result<Value, BoardError> {
         };
         match file.observe(id, run, None) {
             Ok(seen) => {
-                let fate = seen.fate(id, run, lock.as_ref(), None, now);
+                let fate = seen.fate(id, run, lock.as_ref(), None, now)?;
                 return Ok(fate_answer(&seen, &fate));
             }
             Err(BoardError::Gone(_) | BoardError::Replaced) => player.boards.remove(&board),
@@ -222,7 +223,7 @@ fn evidence(player: &mut Player, request: &Value) -> Result<Value, BoardError> {
 }
 
 fn fate_answer(seen: &Observation, fate: &Fate) -> Value {
-    let task_status = seen.task.as_ref().and_then(|task| task.status.as_deref());
+    let task_status = seen.task.as_ref().and_then(|task| task.status.value());
     match fate {
         Fate::Current { expired, .. } => json!({"fate": "current", "expired": expired}),
         Fate::Ended(run) => json!({
@@ -232,7 +233,7 @@ fn fate_answer(seen: &Observation, fate: &Fate) -> Value {
         }),
         Fate::Superseded { .. } => json!({
             "fate": "superseded", "status": task_status,
-            "current_run_id": seen.task.as_ref().and_then(|task| task.current_run),
+            "current_run_id": seen.task.as_ref().and_then(|task| task.current_run.value()),
         }),
         Fate::TaskGone => json!({"fate": "task_gone"}),
         Fate::RunGone => json!({"fate": "run_gone", "status": task_status}),

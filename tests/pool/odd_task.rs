@@ -37,8 +37,12 @@ impl BoardHost for OddBoards {
         }))
     }
 
-    fn root_identity(&self) -> Option<(u64, u64)> {
-        BoardHost::root_identity(&self.boards)
+    fn root_identity(&self, slug: &BoardSlug) -> Option<(u64, u64)> {
+        self.boards.root_identity(slug)
+    }
+
+    fn holds_boards(&self, slug: &BoardSlug) -> bool {
+        self.boards.holds_boards(slug)
     }
 }
 

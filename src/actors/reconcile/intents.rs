@@ -201,7 +201,7 @@ impl Pass<'_> {
 
     async fn intent_sighted(&mut self, intent: &Intent, why: String) {
         let scope = self.parts.scope(intent.task.as_str());
-        let Some(second) = self.look_at_root(&scope, why).await else {
+        let Some(second) = self.look_at_root(&scope, None, why).await else {
             return;
         };
         let key = intent.lock.as_str().to_owned();

@@ -13,6 +13,8 @@ pub(super) struct RowMemory {
     pub(super) confirmed: Option<Duration>,
     /// When the run's limit of time passes.
     pub(super) limit_at: Option<Timestamp>,
+    /// The directory of boards in which the board has last shown that the run is ours.
+    pub(super) root: Option<(u64, u64)>,
     /// The first of the two looks at a board that was gone or replaced.
     pub(super) sighting: Option<Sighting>,
     /// Its result cannot be settled: nobody here knows how it should end.

@@ -1,9 +1,11 @@
 //! Recording what a board has shown: ends in the store, said once.
 
+use std::sync::Arc;
+
 use super::Pass;
 use crate::actors::events::PoolEvent;
 use crate::actors::scope::Scope;
-use crate::domain::{Evidence, FailCause, GONE_LOOKS_APART_SECONDS, Sighting};
+use crate::domain::{Evidence, FailCause, GONE_LOOKS_APART_SECONDS, Sighting, believable_root};
 use crate::faults::FaultPoint;
 use crate::store::Record;
 use crate::store::operations::End;
@@ -52,7 +54,8 @@ impl Pass<'_> {
     /// The board is gone, or another one than the run was claimed on: believed at the second look.
     pub(super) async fn sighted(&mut self, record: &Record, why: String) {
         let scope = Scope::from(&record.assignment.binding().key);
-        let Some(second) = self.look_at_root(&scope, why).await else {
+        let known = self.memory.of(record).root;
+        let Some(second) = self.look_at_root(&scope, known, why).await else {
             return;
         };
         let first = self
@@ -72,25 +75,28 @@ impl Pass<'_> {
         }
     }
 
-    /// A look, under the root as it is now. A root that is missing is an unmount: no look at all.
-    pub(super) async fn look_at_root(&mut self, scope: &Scope, why: String) -> Option<Sighting> {
+    /// A look, under the root as it is now; `None` where that is no place to look in ([`believable_root`]).
+    pub(super) async fn look_at_root(
+        &mut self,
+        scope: &Scope,
+        known: Option<(u64, u64)>,
+        why: String,
+    ) -> Option<Sighting> {
         self.board_is_missing = true;
-        let host = std::sync::Arc::clone(&self.parts.host);
-        let looked = self.parts.engine.aside(move || host.root_identity());
-        let root = looked.await.ok().flatten();
-        let Some(root) = root else {
-            self.put_off(
-                scope,
-                "find its board",
-                "the boards' directory is missing".to_owned(),
-            );
-            return None;
-        };
-        Some(Sighting {
-            at: self.parts.clock.elapsed(),
-            root,
-            why,
-        })
+        let (host, slug) = (Arc::clone(&self.parts.host), self.parts.slug.clone());
+        let look = move || (host.root_identity(&slug), host.holds_boards(&slug));
+        let (found, holds_boards) = self.parts.engine.aside(look).await.unwrap_or_default();
+        match believable_root(known, found, holds_boards) {
+            Ok(root) => Some(Sighting {
+                at: self.parts.clock.elapsed(),
+                root,
+                why,
+            }),
+            Err(no_place) => {
+                self.put_off(scope, "find its board", no_place.to_owned());
+                None
+            }
+        }
     }
 
     pub(super) fn wait_for_second_look(

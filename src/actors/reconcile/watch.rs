@@ -1,5 +1,7 @@
 //! Step *watch*: limits are enforced, claims are extended, and runs that are no longer ours are noticed.
 
+use std::sync::Arc;
+
 use super::Pass;
 use super::settle::Claim;
 use crate::actors::board_thread::VisitError;
@@ -48,20 +50,35 @@ impl Pass<'_> {
         }
         let claim = Claim::of(record);
         let scope = Scope::from(&claim.binding.key);
-        let visit = move |board: &mut dyn Board, now| look_after(board, &claim, chores, now);
+        let (host, slug) = (Arc::clone(&self.parts.host), self.parts.slug.clone());
+        let visit = move |board: &mut dyn Board, now| {
+            let before = host.root_identity(&slug);
+            let watched = look_after(board, &claim, chores, now)?;
+            // One that was exchanged meanwhile is not known to be the one in which the run was seen.
+            let root = before.filter(|root| host.root_identity(&slug) == Some(*root));
+            Ok((watched, root))
+        };
         match self.parts.visit(&scope, "watch", visit).await {
-            Ok(Watched::Over(evidence, cause)) => {
+            Ok((Watched::Over(evidence, cause), _)) => {
                 // How a run that waits for its ending has ended is judged where that ending is known: it may have been
                 // written in this very pass, and not recorded.
                 if chores.held || self.memory.of(record).left_to_people {
                     self.end(record, evidence, Some(cause)).await;
                 }
             }
-            Ok(Watched::Suspect(why)) => self.sighted(record, why).await,
-            Ok(Watched::PastLimit) => self.past_limit(record).await,
-            Ok(Watched::Ours { limit_at }) => self.confirmed(record, chores, limit_at).await,
+            Ok((Watched::Suspect(why), _)) => self.missed(record, why).await,
+            Ok((Watched::PastLimit, _)) => self.past_limit(record).await,
+            Ok((Watched::Ours { limit_at }, root)) => {
+                let row = self.memory.of(record);
+                row.root = root.or(row.root);
+                self.confirmed(record, chores, limit_at).await;
+            }
             Err(error @ VisitError::Board(BoardError::Gone(_))) => {
-                self.sighted(record, error.to_string()).await;
+                self.missed(record, error.to_string()).await;
+            }
+            Err(error @ VisitError::Board(BoardError::BadRow { .. })) => {
+                self.visit_failed(&error);
+                self.keep(record, chores).await;
             }
             Err(error) => {
                 self.visit_failed(&error);
@@ -192,6 +209,43 @@ impl Pass<'_> {
             // Its result was taken, or its attempt was fenced: the next pass sees it so.
             Ok(false) => self.due(self.parts.clock.now()),
             Err(error) => self.put_off(&binding.key, "enforce the limit", error.to_string()),
+        }
+    }
+
+    /// The board is gone, or another one. As long as that is not believed its worker works on, though not for longer than
+    /// the claim is sure to stand.
+    async fn missed(&mut self, record: &Record, why: String) {
+        self.sighted(record, why).await;
+        if !self.memory.of(record).ended {
+            self.not_confirmed(record).await;
+        }
+    }
+
+    /// What the board shows of the run cannot be understood. It may be ours all the same: its claim is extended as long as
+    /// the board takes that. The ledger has the cause, so that the extension needs no entry of its own.
+    async fn keep(&mut self, record: &Record, chores: Chores) {
+        if !chores.extend {
+            return;
+        }
+        let (claim, now) = (Claim::of(record), self.parts.clock.now());
+        let extend = move |board: &mut dyn Board| {
+            let Some(lock) = claim.lock(board)? else {
+                return Ok(false);
+            };
+            let task = &claim.run.task;
+            board.extend(task, &lock, CLAIM_TTL_SECONDS, now.whole_seconds())
+        };
+        if !matches!(self.parts.thread.visit(extend).await, Ok(true)) {
+            return self.not_confirmed(record).await;
+        }
+        self.memory.of(record).confirmed = Some(self.parts.clock.elapsed());
+        let key = record.assignment.binding().key.clone();
+        let noted = NoteConfirmed {
+            key: key.clone(),
+            at: now,
+        };
+        if let Err(error) = self.parts.store.call(noted).await {
+            self.put_off(&key, "note the extension", error.to_string());
         }
     }
 

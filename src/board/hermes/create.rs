@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::connection::Visit;
 use super::events::{self, Payload};
 use super::features::Generation;
-use super::{complete, discovery, text};
+use super::{complete, discovery, metadata, text};
 use crate::board::BoardError;
 use crate::domain::BoardSlug;
 use crate::protocol::Json;
@@ -137,7 +137,10 @@ fn write_metadata(
     details: &BoardDetails,
     now: i64,
 ) -> std::io::Result<()> {
-    let mut metadata = discovery::metadata(root, slug);
+    let folder = discovery::board_folder(root, slug);
+    // What cannot be understood is written over, as Hermes does.
+    let stored = metadata::read(&folder).unwrap_or_default();
+    let mut metadata = metadata::with_defaults(slug, stored);
     let mut set = |key: &str, value: Value| {
         metadata.insert(key.to_owned(), value);
     };
@@ -151,7 +154,6 @@ fn write_metadata(
         set("default_workdir", json!(folder));
     }
     set("created_at", json!(now));
-    let folder = discovery::board_folder(root, slug);
     fs::create_dir_all(&folder)?;
     let mut content = serde_json::to_string_pretty(&metadata)?;
     content.push('\n');

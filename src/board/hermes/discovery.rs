@@ -1,12 +1,14 @@
-//! Finding boards below Hermes' root. Only directories are listed and small metadata files read; no database is opened.
+//! Finding boards below Hermes' root. Only directories are listed and small metadata files read ([`metadata`]); no database is
+//! opened.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::connection::FileIdentity;
+use super::metadata;
 use crate::board::{BoardError, Found};
 use crate::domain::BoardSlug;
 
@@ -24,22 +26,25 @@ pub struct BoardEntry {
     pub metadata: Map<String, Value>,
 }
 
-/// Identity of the directory that holds the boards: another one is an unmount, not evidence. A root in which nothing stands
-/// is where something is to be mounted: it holds no boards, whether or not they were deleted.
-///
-/// # Errors
-/// [`BoardError::Gone`] where there is none.
-pub(super) fn root_identity(root: &Path) -> Result<(u64, u64), BoardError> {
-    let boards = boards_root(root);
-    let holder = if boards.is_dir() {
-        boards
-    } else if fs::read_dir(root).is_ok_and(|mut entries| entries.next().is_some()) {
-        // A home with the default board only.
+/// Identity of the directory that holds a board: another one is an unmount, not evidence. `None` while there is none.
+pub(super) fn root_identity(root: &Path, slug: &BoardSlug) -> Option<(u64, u64)> {
+    let holder = if slug.as_str() == DEFAULT_BOARD {
         root.to_owned()
     } else {
-        return Err(BoardError::Gone(root.display().to_string()));
+        boards_root(root)
     };
-    FileIdentity::of(&holder).map(|identity| (identity.device, identity.inode))
+    let identity = FileIdentity::of(&holder).ok()?;
+    Some((identity.device, identity.inode))
+}
+
+/// Whether anything of Hermes' boards stands in that directory, if only their archive: where nothing does, something is to
+/// be mounted.
+pub(super) fn holds_boards(root: &Path, slug: &BoardSlug) -> bool {
+    let boards = boards_root(root);
+    if slug.as_str() == DEFAULT_BOARD {
+        return root.join("kanban.db").exists() || root.join("kanban").is_dir();
+    }
+    boards.join("_archived").is_dir() || named_boards(&boards).is_ok_and(|slugs| !slugs.is_empty())
 }
 
 /// All boards that Hermes lists: `default` first, whether or not it exists, then the others by name.
@@ -137,70 +142,23 @@ fn named_boards(boards_root: &Path) -> Result<Vec<String>, BoardError> {
 /// The entry of a board; `None` if the name is none that a board can have.
 fn entry(root: &Path, name: &str) -> Option<BoardEntry> {
     let slug = BoardSlug::parse(name).ok()?;
-    let metadata = metadata(root, &slug);
+    let database = database(root, &slug);
+    // Where nothing may be looked at that is the cause, the one that visits of the board meet, too.
+    let stored = match FileIdentity::of(&database) {
+        Ok(_) | Err(BoardError::Gone(_)) => metadata::read(&board_folder(root, &slug)),
+        Err(error) => Err(error.to_string()),
+    };
+    // The default board is listed whatever its metadata says.
+    let may_be_archived = name != DEFAULT_BOARD;
     Some(BoardEntry {
         found: Found {
-            // The default board is listed whatever its metadata says.
-            archived: name != DEFAULT_BOARD && metadata.get("archived").is_some_and(is_true),
+            archived: may_be_archived && stored.as_ref().is_ok_and(metadata::is_archived),
+            unclear: stored.as_ref().err().filter(|_| may_be_archived).cloned(),
             slug: slug.clone(),
         },
-        database: database(root, &slug),
-        metadata,
+        database,
+        metadata: metadata::with_defaults(&slug, stored.unwrap_or_default()),
     })
-}
-
-/// What `board.json` says, over the defaults. A file that cannot be understood says nothing, and the directory's name wins
-/// over a `slug` in it.
-pub(super) fn metadata(root: &Path, slug: &BoardSlug) -> Map<String, Value> {
-    let mut metadata = Map::new();
-    for (key, value) in [
-        ("slug", json!(slug.as_str())),
-        ("name", json!(display_name(slug.as_str()))),
-        ("description", json!("")),
-        ("icon", json!("")),
-        ("color", json!("")),
-        ("default_workdir", Value::Null),
-        ("created_at", Value::Null),
-        ("archived", json!(false)),
-    ] {
-        metadata.insert(key.to_owned(), value);
-    }
-    let stored = fs::read_to_string(board_folder(root, slug).join("board.json")).ok();
-    let stored = stored.and_then(|text| serde_json::from_str(&text).ok());
-    if let Some(Value::Object(mut stored)) = stored {
-        stored.insert("slug".to_owned(), json!(slug.as_str()));
-        metadata.extend(stored);
-    }
-    metadata
-}
-
-/// A name for people, made from the slug.
-pub(super) fn display_name(slug: &str) -> String {
-    let words: Vec<String> = slug
-        .split(['-', '_'])
-        .filter_map(|word| {
-            let mut letters = word.chars();
-            let first = letters.next()?;
-            Some(first.to_uppercase().chain(letters).collect())
-        })
-        .collect();
-    if words.is_empty() {
-        slug.to_owned()
-    } else {
-        words.join(" ")
-    }
-}
-
-/// What Hermes' language takes for true: the text `"false"` is.
-fn is_true(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Bool(value) => *value,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-    }
 }
 
 #[cfg(test)]
@@ -252,6 +210,9 @@ mod tests {
         assert_eq!(listed[2].metadata["slug"], "meta-only");
         assert_eq!(listed[2].metadata["name"], "Meta");
         assert_eq!(listed[1].metadata["name"], "Broken");
+        let unclear = listed.iter().filter(|board| board.found.unclear.is_some());
+        let unclear: Vec<_> = unclear.map(|board| board.found.slug.as_str()).collect();
+        assert_eq!(unclear, ["broken"]);
     }
 
     #[test]

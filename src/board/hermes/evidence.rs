@@ -2,6 +2,10 @@
 //!
 //! Only an ended run, a current one and a provably deleted task are certain. A board that cannot be read is an error and
 //! never gets here; an UPDATE that touched no row is only a reason to look.
+//!
+//! Nor is a value evidence that Hermes never writes: a status that is none, a pointer to a run that was never there, an end
+//! without an outcome. Where the fate rests on one ([`Cell`]), it is an error of that row, with the column and what stands
+//! in it, until the row is mended.
 
 use rusqlite::{OptionalExtension, Row};
 
@@ -9,6 +13,18 @@ use super::connection::Visit;
 use super::{row, text};
 use crate::board::{BoardError, PoolClaim, mark};
 use crate::domain::{Anchor, ClaimLock, EndedRun, Fate, Landing, Outcome};
+
+/// Every status that Hermes gives a task but that of one that is running.
+const STATUSES: [&str; 8] = [
+    "triage",
+    "todo",
+    "scheduled",
+    "ready",
+    "blocked",
+    "review",
+    "done",
+    "archived",
+];
 
 /// What a board shows of a task and one of its runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,17 +43,60 @@ pub struct Observation {
     pub anchor_task_stands: bool,
 }
 
+/// What stands in a column that evidence rests on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Cell<T> {
+    /// NULL.
+    #[default]
+    Nothing,
+    /// A value of the column's kind.
+    Value(T),
+    /// Something that no such column ever holds, as people may be shown it.
+    Unclear(String),
+}
+
+impl<T> Cell<T> {
+    /// The value, if there is one.
+    #[must_use]
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Nothing | Self::Unclear(_) => None,
+        }
+    }
+}
+
+impl<T: std::fmt::Display> Cell<T> {
+    /// The value, or what to tell of `column`.
+    fn known(&self, column: &str) -> Result<Option<&T>, String> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Value(value) => Ok(Some(value)),
+            Self::Unclear(_) => Err(self.told(column)),
+        }
+    }
+
+    /// The column, and that what stands in it cannot be understood.
+    fn told(&self, column: &str) -> String {
+        match self {
+            Self::Nothing => format!("{column} is NULL, which cannot be understood"),
+            Self::Value(value) => format!("{column} holds {value}, which cannot be understood"),
+            Self::Unclear(shown) => format!("{column} holds {shown}, which cannot be understood"),
+        }
+    }
+}
+
 /// A run, as far as evidence needs it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunRow {
     /// The task it belongs to.
-    pub task: Option<String>,
+    pub task: Cell<String>,
     /// Status of the row.
     pub status: Option<String>,
     /// How it ended.
-    pub outcome: Option<String>,
-    /// Whether it is closed.
-    pub is_ended: bool,
+    pub outcome: Cell<String>,
+    /// When it was closed, seconds since the epoch.
+    pub ended_at: Cell<i64>,
     /// When it began, seconds since the epoch.
     pub started_at: Option<i64>,
     /// The summary that was left.
@@ -58,11 +117,11 @@ pub struct RunRow {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskRow {
     /// Its status.
-    pub status: Option<String>,
+    pub status: Cell<String>,
     /// The run it points at.
-    pub current_run: Option<i64>,
+    pub current_run: Cell<i64>,
     /// The lock it is held under.
-    pub lock: Option<String>,
+    pub lock: Cell<String>,
     /// Until when.
     pub claim_expires_at: Option<i64>,
     /// Its limit of time for one run.
@@ -186,9 +245,9 @@ pub(super) fn claimed_run(
 fn task_row(visit: &Visit<'_>, task: &str) -> Result<Option<TaskRow>, BoardError> {
     let read = |found: &Row<'_>| {
         Ok(TaskRow {
-            status: row::text(found, "status"),
-            current_run: row::integer(found, "current_run_id"),
-            lock: row::text(found, "claim_lock"),
+            status: row::text_cell(found, "status"),
+            current_run: row::integer_cell(found, "current_run_id"),
+            lock: row::text_cell(found, "claim_lock"),
             claim_expires_at: row::integer(found, "claim_expires"),
             max_runtime_seconds: row::integer(found, "max_runtime_seconds"),
         })
@@ -207,10 +266,10 @@ fn run_row(visit: &Visit<'_>, run: i64) -> Result<Option<RunRow>, BoardError> {
         let metadata = text::parse(row::text(found, "metadata").as_deref());
         let metadata = metadata.as_ref();
         Ok(RunRow {
-            task: row::text(found, "task_id"),
+            task: row::text_cell(found, "task_id"),
             status: row::text(found, "status"),
-            outcome: row::text(found, "outcome"),
-            is_ended: row::anything(found, "ended_at").is_some(),
+            outcome: row::text_cell(found, "outcome"),
+            ended_at: row::integer_cell(found, "ended_at"),
             started_at: row::integer(found, "started_at"),
             summary: row::text(found, "summary"),
             error: row::text(found, "error"),
@@ -256,7 +315,9 @@ fn member(payload: Option<&str>, key: &str) -> Option<String> {
 
 impl Observation {
     /// What the observation means for the run of `task` that was claimed under `lock` when the board showed `recorded`.
-    #[must_use]
+    ///
+    /// # Errors
+    /// [`BoardError::BadRow`] where it rests on a value that cannot be understood.
     pub fn fate(
         &self,
         task: &str,
@@ -264,52 +325,53 @@ impl Observation {
         lock: Option<&ClaimLock>,
         recorded: Option<&Anchor>,
         now: i64,
-    ) -> Fate {
-        let replaced = |why: &str| Fate::BoardReplaced {
-            why: why.to_owned(),
+    ) -> Result<Fate, BoardError> {
+        let bad_row = |why| BoardError::BadRow {
+            task: task.to_owned(),
+            why,
+        };
+        let replaced = |why: &str| {
+            Ok(Fate::BoardReplaced {
+                why: why.to_owned(),
+            })
         };
         if !self.is_board {
             return replaced("tables missing");
         }
         // A counter that was spoilt does not outweigh the run itself with our own claim.
-        let is_there = self.run.as_ref().is_some_and(|found| {
-            lock.is_some_and(|lock| {
-                found
-                    .claimed_locks
-                    .iter()
-                    .any(|known| known == lock.as_str())
-            })
-        });
-        if !self.was_issued && !is_there {
+        let claimed_by_us = self.claimed_by(lock);
+        if !self.was_issued && claimed_by_us != Some(true) {
             return replaced("run id was never issued here");
         }
         let Some(found) = &self.run else {
             return match &self.task {
-                Some(_) => Fate::RunGone,
-                None if self.is_same_board(recorded) => Fate::TaskGone,
+                Some(_) => Ok(Fate::RunGone),
+                None if self.is_same_board(recorded) => Ok(Fate::TaskGone),
                 None => replaced(
                     "neither task nor run is there, and nothing proves that it is the same board",
                 ),
             };
         };
-        if found.task.as_deref() != Some(task) {
-            return replaced("run belongs to another task");
+        match found.task.known("task_runs.task_id").map_err(bad_row)? {
+            Some(owner) if owner == task => {}
+            Some(owner) if !owner.is_empty() => return replaced("run belongs to another task"),
+            _ => return Err(bad_row(found.task.told("task_runs.task_id"))),
         }
-        let claimed_by_us = lock
-            .filter(|_| !found.claimed_locks.is_empty())
-            .map(|lock| {
-                found
-                    .claimed_locks
-                    .iter()
-                    .any(|known| known == lock.as_str())
-            });
         if claimed_by_us == Some(false) {
             return replaced("claimed under another lock");
         }
-        if found.is_ended {
-            return Fate::Ended(self.ending(found, claimed_by_us));
+        if found.ended_at != Cell::Nothing {
+            let ending = self.ending(found, claimed_by_us).map_err(bad_row)?;
+            return Ok(Fate::Ended(ending));
         }
-        self.open_run(run, lock, found, now)
+        self.open_run(run, lock, found, now).map_err(bad_row)
+    }
+
+    /// Whether the run's own record names this lock; `None` where one of the two is not known.
+    fn claimed_by(&self, lock: Option<&ClaimLock>) -> Option<bool> {
+        let claims = &self.run.as_ref()?.claimed_locks;
+        let lock = lock.filter(|_| !claims.is_empty())?;
+        Some(claims.iter().any(|known| known == lock.as_str()))
     }
 
     /// Whether a board without our rows is still the one that was claimed on.
@@ -321,40 +383,71 @@ impl Observation {
         })
     }
 
-    fn ending(&self, found: &RunRow, claimed_by_us: Option<bool>) -> EndedRun {
-        EndedRun {
-            outcome: Outcome::parse(found.outcome.as_deref().unwrap_or_default()),
+    /// How a run with an end has ended. An end that cannot be understood is one only with an outcome that Hermes knows.
+    fn ending(&self, found: &RunRow, claimed_by_us: Option<bool>) -> Result<EndedRun, String> {
+        let outcome = match found.outcome.known("task_runs.outcome")? {
+            Some(outcome) if !outcome.is_empty() => Outcome::parse(outcome),
+            _ => {
+                return Err(format!(
+                    "{}: the run has no outcome",
+                    found.ended_at.told("task_runs.ended_at")
+                ));
+            }
+        };
+        if matches!(outcome, Outcome::Other(_)) {
+            found.ended_at.known("task_runs.ended_at")?;
+        }
+        let task_status = self.task.as_ref().and_then(|task| task.status.value());
+        Ok(EndedRun {
+            outcome,
             summary: found.summary.clone(),
             error: found.error.clone(),
             mark: found.mark.clone(),
             by_lock: found.by_lock.as_deref().map(ClaimLock::recorded),
             claimed_by_us,
             landing: found.landing,
-            task_status: self.task.as_ref().and_then(|task| task.status.clone()),
-        }
+            task_status: task_status.cloned(),
+        })
     }
 
-    fn open_run(&self, run: i64, lock: Option<&ClaimLock>, found: &RunRow, now: i64) -> Fate {
+    fn open_run(
+        &self,
+        run: i64,
+        lock: Option<&ClaimLock>,
+        found: &RunRow,
+        now: i64,
+    ) -> Result<Fate, String> {
+        let superseded = |why: String| Ok(Fate::Superseded { why });
         let Some(task) = &self.task else {
-            return Fate::Superseded {
-                why: "its task is not there".to_owned(),
-            };
+            return superseded("its task is not there".to_owned());
         };
-        let is_current = task.status.as_deref() == Some("running") && task.current_run == Some(run);
-        if is_current && lock.is_none_or(|lock| task.lock.as_deref() == Some(lock.as_str())) {
-            return Fate::Current {
-                expired: task.claim_expires_at.is_some_and(|end| end < now),
-                started_at: found.started_at.unwrap_or(now),
-                max_runtime_seconds: task.max_runtime_seconds,
-            };
+        match task.status.known("tasks.status")? {
+            Some(status) if status == "running" => {}
+            Some(status) if STATUSES.contains(&status.as_str()) => {
+                return superseded(format!("the task is {status}"));
+            }
+            _ => return Err(task.status.told("tasks.status")),
         }
-        let status = task.status.as_deref().unwrap_or("without a status");
-        Fate::Superseded {
-            why: match task.current_run {
-                _ if is_current => "the run is held under another lock".to_owned(),
-                Some(other) if other != run => format!("the task is {status}, its run is {other}"),
-                _ => format!("the task is {status}"),
-            },
+        match task.current_run.known("tasks.current_run_id")? {
+            Some(current) if *current == run => {}
+            Some(other) if (1..=self.anchor.run_sequence).contains(other) => {
+                return superseded(format!("the task is running, its run is {other}"));
+            }
+            _ => return Err(task.current_run.told("tasks.current_run_id")),
         }
+        if let Some(lock) = lock {
+            match task.lock.known("tasks.claim_lock")? {
+                Some(held) if held == lock.as_str() => {}
+                Some(held) if !held.is_empty() => {
+                    return superseded("the run is held under another lock".to_owned());
+                }
+                _ => return Err(task.lock.told("tasks.claim_lock")),
+            }
+        }
+        Ok(Fate::Current {
+            expired: task.claim_expires_at.is_some_and(|end| end < now),
+            started_at: found.started_at.unwrap_or(now),
+            max_runtime_seconds: task.max_runtime_seconds,
+        })
     }
 }

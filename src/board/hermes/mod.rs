@@ -32,6 +32,7 @@ mod evidence;
 mod fail;
 mod features;
 mod keep;
+mod metadata;
 mod operations;
 #[cfg(test)]
 mod plan_tests;
@@ -63,7 +64,7 @@ pub use self::claim::NewClaim;
 pub use self::complete::Completion;
 pub use self::create::{BoardDetails, NewTask, Workspace};
 pub use self::discovery::BoardEntry;
-pub use self::evidence::{Observation, RunRow, TaskRow};
+pub use self::evidence::{Cell, Observation, RunRow, TaskRow};
 pub use self::ready::{Guard, GuardRule, Waiting};
 pub use self::root::{HomeValues, NoHome};
 pub use self::show::{EventLine, RunLine, TaskLine};
@@ -110,14 +111,6 @@ impl HermesBoards {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
-    }
-
-    /// Identity of that folder: another one is an unmount, not evidence.
-    ///
-    /// # Errors
-    /// [`BoardError::Gone`] where there is none.
-    pub fn root_identity(&self) -> Result<(u64, u64), BoardError> {
-        discovery::root_identity(&self.root)
     }
 
     /// All boards that Hermes lists, `default` always among them.
@@ -202,8 +195,12 @@ impl BoardHost for HermesBoards {
         Ok(Box::new(self.open_to_write(slug)?))
     }
 
-    fn root_identity(&self) -> Option<(u64, u64)> {
-        discovery::root_identity(&self.root).ok()
+    fn root_identity(&self, slug: &BoardSlug) -> Option<(u64, u64)> {
+        discovery::root_identity(&self.root, slug)
+    }
+
+    fn holds_boards(&self, slug: &BoardSlug) -> bool {
+        discovery::holds_boards(&self.root, slug)
     }
 }
 
@@ -373,7 +370,7 @@ impl Board for HermesBoard {
         };
         let task = run.task.as_str();
         let seen = self.observe(task, row, anchor)?;
-        Ok(seen.fate(task, row, lock, anchor, now))
+        seen.fate(task, row, lock, anchor, now)
     }
 }
 

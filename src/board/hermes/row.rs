@@ -7,6 +7,11 @@
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
+use super::evidence::Cell;
+
+/// Characters that are shown of a value that cannot be understood.
+const SHOWN_CHARACTERS: usize = 60;
+
 /// A text; numbers are spelled out.
 pub(super) fn text(row: &Row<'_>, column: &str) -> Option<String> {
     match row.get_ref(column).ok()? {
@@ -33,6 +38,40 @@ pub(super) fn anything(row: &Row<'_>, column: &str) -> Option<String> {
         ValueRef::Blob(bytes) => Some(format!("a blob of {} bytes", bytes.len())),
         _ => text(row, column),
     }
+}
+
+/// A text that evidence rests on: nothing that is no text is read as one.
+pub(super) fn text_cell(row: &Row<'_>, column: &'static str) -> Cell<String> {
+    match row.get_ref(column) {
+        Ok(ValueRef::Null) => Cell::Nothing,
+        Ok(ValueRef::Text(bytes)) => match std::str::from_utf8(bytes) {
+            Ok(text) => Cell::Value(text.to_owned()),
+            Err(_) => unclear(row, column),
+        },
+        _ => unclear(row, column),
+    }
+}
+
+/// A whole number that evidence rests on: only one that stands there as it is, in digits or not.
+pub(super) fn integer_cell(row: &Row<'_>, column: &'static str) -> Cell<i64> {
+    let number = match row.get_ref(column) {
+        Ok(ValueRef::Null) => return Cell::Nothing,
+        Ok(ValueRef::Integer(_) | ValueRef::Text(_)) => integer(row, column),
+        _ => None,
+    };
+    number.map_or_else(|| unclear(row, column), Cell::Value)
+}
+
+fn unclear<T>(row: &Row<'_>, column: &str) -> Cell<T> {
+    let shown: String = match row.get_ref(column) {
+        Ok(ValueRef::Text(bytes)) => bytes
+            .escape_ascii()
+            .take(SHOWN_CHARACTERS)
+            .map(char::from)
+            .collect(),
+        _ => anything(row, column).unwrap_or_default(),
+    };
+    Cell::Unclear(shown)
 }
 
 /// A whole number; fractions are cut off, numeric texts are read.

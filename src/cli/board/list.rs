@@ -37,12 +37,7 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
             [
                 entry.found.slug.to_string(),
                 name(entry).to_owned(),
-                if entry.found.archived {
-                    "archived"
-                } else {
-                    "open"
-                }
-                .to_owned(),
+                state(entry).to_owned(),
                 entry.database.display().to_string(),
             ]
         })
@@ -57,6 +52,14 @@ fn document(entry: &BoardEntry) -> Value {
         "archived": entry.found.archived,
         "database": entry.database.to_string_lossy(),
     })
+}
+
+fn state(entry: &BoardEntry) -> &'static str {
+    match (entry.found.archived, &entry.found.unclear) {
+        (true, _) => "archived",
+        (false, Some(_)) => "unclear",
+        (false, None) => "open",
+    }
 }
 
 fn name(entry: &BoardEntry) -> &str {

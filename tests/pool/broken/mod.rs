@@ -6,8 +6,10 @@ mod boards_at_start;
 mod boards_in_mid_run;
 mod keys;
 mod logs_in_mid_run;
+mod metadata;
 mod stores_at_start;
 mod stores_in_mid_run;
+mod unmounted;
 
 use std::path::Path;
 use std::process::Command;

@@ -1,9 +1,12 @@
-//! Poison that comes onto a board in the middle of a run: into the rows of a task that the pool holds.
+//! Poison that comes onto a board in the middle of a run: into the rows of a task that the pool holds. What cannot be
+//! understood ends no run.
+
+use std::collections::BTreeSet;
 
 use hermes_pool::domain::{BoardSlug, TaskId};
 use rusqlite::Connection;
 
-use super::values::{VALUES, columns, put, unrestrain};
+use super::values::{VALUES, columns, is_no_text, put, unrestrain};
 use crate::support::{Job, Running, Stage, Worker};
 
 const RESULT: &str = r#"{"outcome":"completed"}"#;
@@ -140,10 +143,19 @@ async fn assert_ended_or_told(
                 |row| row.get(0),
             )
             .unwrap();
-        let told = entries
+        let of_run = entries
             .iter()
-            .filter(|(item, _)| item.scope.to_string() == held_scope(held))
-            .count();
+            .filter(|(item, _)| item.scope.to_string() == held_scope(held));
+        let whys: BTreeSet<&str> = of_run.map(|(_, entry)| entry.why.as_str()).collect();
+        let told = whys.len();
+        if is_no_evidence(table, &column.name, name) {
+            assert_eq!(state, "lease_failed", "{what}");
+            let cell = format!("{table}.{}", column.name);
+            assert!(
+                whys.iter().all(|why| why.contains(&cell)),
+                "{what}: {whys:?}"
+            );
+        }
         match state.as_str() {
             "finalized" | "stale" => assert_eq!(told, 0, "{what}"),
             "lease_failed" => assert_eq!(told, 1, "{what}: {entries:#?}"),
@@ -158,6 +170,17 @@ async fn assert_ended_or_told(
             ("ok", 0),
             "{board:?}"
         );
+    }
+}
+
+/// Whether the fate of a held run rests on this value, and Hermes never writes it there.
+fn is_no_evidence(table: &str, column: &str, name: &str) -> bool {
+    match (table, column) {
+        ("tasks", "status" | "current_run_id") => true,
+        ("tasks", "claim_lock") => name == "NULL" || name == "empty" || is_no_text(name),
+        ("task_runs", "task_id") => name == "empty" || is_no_text(name),
+        ("task_runs", "ended_at") => name != "NULL",
+        _ => false,
     }
 }
 
@@ -179,4 +202,51 @@ async fn a_run_that_is_poisoned_while_it_is_held_ends_by_itself_alone() {
 #[actix::test]
 async fn a_claim_whose_record_is_poisoned_while_it_is_held_ends_by_itself_alone() {
     poisoned_between_claim_and_settle("task_events").await;
+}
+
+#[actix::test]
+async fn a_run_of_which_a_row_cannot_be_understood_is_kept_until_the_row_is_mended() {
+    for (table, column, value, is_extended) in [
+        ("tasks", "current_run_id", "1e308", true),
+        ("tasks", "current_run_id", "NULL", true),
+        ("task_runs", "ended_at", "'text'", true),
+        ("task_runs", "ended_at", "1800000000", true),
+        ("tasks", "status", "x'fffe00'", false),
+        ("tasks", "claim_lock", "CAST(x'80ff' AS TEXT)", false),
+    ] {
+        let what = format!("{table}.{column}={value}");
+        let mut stage = Stage::new(1);
+        stage.settings.poll = std::time::Duration::from_secs(3600);
+        let board = stage.board("a");
+        let task = stage.task(&board, "a task");
+        let mut pool = stage.start().await;
+        let (worker, job) = pool.first_job(0).await;
+        pool.pass(&board).await;
+        let sql = stage.sql(&board);
+        unrestrain(&sql);
+        let which = format!("rowid={}", row(&sql, table, &task));
+        let quoted = format!("SELECT quote({column}) FROM {table} WHERE {which}");
+        let sound: String = sql.query_row(&quoted, [], |row| row.get(0)).unwrap();
+        assert!(put(&sql, table, column, &which, value), "{what}");
+
+        // Where the board still takes the extension, it goes on for longer than an unextended claim is sure to stand.
+        let rounds = if is_extended { 40 } else { 4 };
+        for _ in 0..rounds {
+            pool.pass(&board).await;
+            assert_eq!(worker.heartbeat(&job).await.code(), "ok", "{what}");
+            pool.advance(25.0);
+        }
+        let entries = pool.pool.ledger().entries();
+        let cell = format!("{table}.{column}");
+        assert!(
+            !entries.is_empty() && entries.iter().all(|(_, entry)| entry.why.contains(&cell)),
+            "{what}: {entries:?}"
+        );
+        assert!(put(&sql, table, column, &which, &sound), "{what}");
+        pool.pass(&board).await;
+        assert_eq!(worker.submit(&job, RESULT).await.code(), "ok", "{what}");
+        pool.pass(&board).await;
+        assert_eq!(stage.status(&board, &task), "done", "{what}");
+        assert!(pool.pool.ledger().is_empty(), "{what}");
+    }
 }

@@ -35,6 +35,7 @@ impl BoardHost for Boards {
             .map(|(slug, place)| Found {
                 slug: slug.clone(),
                 archived: place.archived,
+                unclear: None,
             })
             .collect())
     }
@@ -54,8 +55,12 @@ impl BoardHost for Boards {
         }))
     }
 
-    fn root_identity(&self) -> Option<(u64, u64)> {
+    fn root_identity(&self, _: &BoardSlug) -> Option<(u64, u64)> {
         self.world().mounted.then_some((1, 1))
+    }
+
+    fn holds_boards(&self, _: &BoardSlug) -> bool {
+        self.world().mounted
     }
 }
 
