@@ -106,7 +106,7 @@ pub struct TakeAny;
 pub enum Taken {
     /// This one.
     Slot(Grant),
-    /// Every free slot is just being filled; one of them may come back unfilled.
+    /// Every free slot is just being filled, and may come back unfilled; or a slot has not said yet whether it is free.
     NotYet,
     /// No slot is free.
     Full,
@@ -165,6 +165,8 @@ impl Drop for Grant {
 #[derive(Default)]
 struct Turns {
     free: BTreeMap<Ordinal, Arc<Presence>>,
+    /// Slots that have said whether they are free.
+    heard: BTreeSet<Ordinal>,
     granted: BTreeSet<Ordinal>,
     /// Boards with work, the next one first; each at most once.
     queue: VecDeque<BoardSlug>,
@@ -292,6 +294,7 @@ impl Handler<SlotFree> for Roster {
     fn handle(&mut self, SlotFree(ordinal, presence): SlotFree, _: &mut Self::Context) {
         self.pass_door();
         let alive = presence.is_alive(self.clock.now(), self.lease_seconds);
+        self.turns.heard.insert(ordinal);
         self.turns.free.insert(ordinal, presence);
         if alive {
             self.go_round();
@@ -303,6 +306,7 @@ impl Handler<SlotTaken> for Roster {
     type Result = ();
 
     fn handle(&mut self, SlotTaken(ordinal): SlotTaken, _: &mut Self::Context) {
+        self.turns.heard.insert(ordinal);
         self.turns.free.remove(&ordinal);
         self.turns.granted.remove(&ordinal);
     }
@@ -348,7 +352,15 @@ impl Handler<TakeAny> for Roster {
     fn handle(&mut self, _: TakeAny, _: &mut Self::Context) -> Taken {
         self.pass_door();
         if self.turns.free.is_empty() {
-            return Taken::Full;
+            let slots = self.ordinals.all();
+            let all_heard = slots
+                .iter()
+                .all(|(slot, _)| self.turns.heard.contains(slot));
+            return if all_heard {
+                Taken::Full
+            } else {
+                Taken::NotYet
+            };
         }
         let slot = self.turns.any_slot(self.clock.now(), self.lease_seconds);
         slot.and_then(|ordinal| self.grant(ordinal))

@@ -140,7 +140,9 @@ impl Pass<'_> {
                 };
                 return self.give_back(intent, run, ending).await;
             }
-            Ok(Taken::NotYet) => "every free slot is just being filled",
+            Ok(Taken::NotYet) => {
+                "every free slot is just being filled, or not every slot has said yet whether it is free"
+            }
             Err(_) => "the roster is restarting",
         };
         self.put_off(&scope, "resolve the claim", wait.to_owned());

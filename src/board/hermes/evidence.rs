@@ -9,6 +9,7 @@
 
 use rusqlite::{OptionalExtension, Row};
 
+use super::cell::Cell;
 use super::connection::Visit;
 use super::{row, text};
 use crate::board::{BoardError, PoolClaim, mark};
@@ -41,49 +42,6 @@ pub struct Observation {
     pub task: Option<TaskRow>,
     /// Whether the recorded anchor's oldest task is still the same.
     pub anchor_task_stands: bool,
-}
-
-/// What stands in a column that evidence rests on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Cell<T> {
-    /// NULL.
-    #[default]
-    Nothing,
-    /// A value of the column's kind.
-    Value(T),
-    /// Something that no such column ever holds, as people may be shown it.
-    Unclear(String),
-}
-
-impl<T> Cell<T> {
-    /// The value, if there is one.
-    #[must_use]
-    pub fn value(&self) -> Option<&T> {
-        match self {
-            Self::Value(value) => Some(value),
-            Self::Nothing | Self::Unclear(_) => None,
-        }
-    }
-}
-
-impl<T: std::fmt::Display> Cell<T> {
-    /// The value, or what to tell of `column`.
-    fn known(&self, column: &str) -> Result<Option<&T>, String> {
-        match self {
-            Self::Nothing => Ok(None),
-            Self::Value(value) => Ok(Some(value)),
-            Self::Unclear(_) => Err(self.told(column)),
-        }
-    }
-
-    /// The column, and that what stands in it cannot be understood.
-    fn told(&self, column: &str) -> String {
-        match self {
-            Self::Nothing => format!("{column} is NULL, which cannot be understood"),
-            Self::Value(value) => format!("{column} holds {value}, which cannot be understood"),
-            Self::Unclear(shown) => format!("{column} holds {shown}, which cannot be understood"),
-        }
-    }
 }
 
 /// A run, as far as evidence needs it.

@@ -18,6 +18,7 @@
 
 mod block;
 mod card;
+mod cell;
 mod claim;
 mod comment;
 mod complete;
@@ -60,11 +61,12 @@ use super::{
 use crate::domain::{Anchor, BoardSlug, ClaimLock, Fate, Lane, PoolId, RunId, RunRef, TaskId};
 use crate::faults::Faults;
 
+pub use self::cell::Cell;
 pub use self::claim::NewClaim;
 pub use self::complete::Completion;
 pub use self::create::{BoardDetails, NewTask, Workspace};
 pub use self::discovery::BoardEntry;
-pub use self::evidence::{Cell, Observation, RunRow, TaskRow};
+pub use self::evidence::{Observation, RunRow, TaskRow};
 pub use self::ready::{Guard, GuardRule, Waiting};
 pub use self::root::{HomeValues, NoHome};
 pub use self::show::{EventLine, RunLine, TaskLine};

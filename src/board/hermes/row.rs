@@ -7,7 +7,7 @@
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use super::evidence::Cell;
+use super::cell::Cell;
 
 /// Characters that are shown of a value that cannot be understood.
 const SHOWN_CHARACTERS: usize = 60;
