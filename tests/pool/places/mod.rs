@@ -12,7 +12,7 @@ use hermes_pool::board::hermes::NewTask;
 use hermes_pool::domain::{BoardSlug, TaskId};
 use hermes_pool::faults::{Fault, FaultPoint, Work};
 
-use crate::support::Stage;
+use crate::support::{Job, Stage};
 use scene::Scene;
 
 /// Tasks of the sound board that are done while the other is broken.
@@ -232,7 +232,8 @@ async fn break_and_mend(place: &Place) {
     let lock = stage.sql(&a);
     let rows = rusqlite::Connection::open(&store).unwrap();
     if matches!(story, Story::Locked | Story::Spoilt) {
-        let is_held = |scene: &mut Scene<'_>| !scene.held.is_empty();
+        let of_a = |job: &Job| job.binding.board == "a";
+        let is_held = |scene: &mut Scene<'_>| scene.held.values().any(of_a);
         scene.until("it is held", is_held).await;
     }
     match story {
