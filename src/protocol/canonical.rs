@@ -4,13 +4,16 @@ use super::digest::Digest;
 use super::error::ProtocolError;
 use super::json::{Json, Layout, write_json};
 
+/// Room for a small value.
+const USUAL_TEXT_BYTES: usize = 256;
+
 /// Encodes a value canonically: keys in the order of their code points, no blanks.
 ///
 /// # Errors
 /// [`ProtocolError::InvalidMessage`] if a lone surrogate is in it, [`ProtocolError::Malformed`] if
 /// it nests too deep.
 pub fn canonical_text(value: &Json) -> Result<String, ProtocolError> {
-    let mut text = String::new();
+    let mut text = String::with_capacity(USUAL_TEXT_BYTES);
     write_json(&mut text, value, 0, Layout::Compact)?;
     Ok(text)
 }

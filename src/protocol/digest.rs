@@ -19,6 +19,11 @@ impl Digest {
         unhex::<32>(digits).map(|_| Self(digits.to_owned()))
     }
 
+    /// The 64 digits by value.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
     /// The 64 digits.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -39,34 +44,14 @@ impl fmt::Debug for Digest {
 
 /// The bytes in lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| match nibble {
-        0..=9 => char::from(b'0' + nibble),
-        _ => char::from(b'a' + nibble - 10),
-    };
-    let mut digits = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        digits.push(digit(byte >> 4));
-        digits.push(digit(byte & 0x0F));
-    }
-    digits
+    base16ct::lower::encode_string(bytes)
 }
 
 /// Reads exactly `2 * N` lower-case hexadecimal digits.
 pub(crate) fn unhex<const N: usize>(digits: &str) -> Option<[u8; N]> {
-    let nibble = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
-    if pairs.len() != N || !odd.is_empty() {
-        return None;
-    }
     let mut bytes = [0; N];
-    for (byte, &[high, low]) in bytes.iter_mut().zip(pairs) {
-        *byte = nibble(high)? << 4 | nibble(low)?;
-    }
-    Some(bytes)
+    let read = base16ct::lower::decode(digits, &mut bytes).ok()?;
+    (read.len() == N).then_some(bytes)
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub use envelope::{
     sign_canonical_payload, sign_envelope, verify_envelope,
 };
 pub use error::ProtocolError;
+pub(crate) use json::Members;
 pub use json::{Integer, Json, Object, Text, parse_json};
 pub use key::{Key, derive_ordinal_key, generate_key};
 pub use key_file::{read_key, write_key_file};

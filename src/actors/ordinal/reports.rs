@@ -19,10 +19,7 @@ impl OrdinalActor {
         ctx: &mut Context<Self>,
     ) {
         let run = run_of(&envelope);
-        let asked = self.call(Heartbeat::new(
-            Presented::from(&envelope),
-            self.parts.policy,
-        ));
+        let asked = self.call(Heartbeat::new(Presented::from(envelope), self.parts.policy));
         ctx.spawn(asked.map(move |reply, actor, ctx| {
             actor.count("heartbeat", reply.as_ref().err());
             match reply {
@@ -60,8 +57,8 @@ impl OrdinalActor {
 
     pub(super) fn submit(&mut self, envelope: Envelope, replier: Replier, ctx: &mut Context<Self>) {
         let asked = self.call(SubmitResult {
-            presented: Presented::from(&envelope),
             payload_json: envelope.payload_json().to_owned(),
+            presented: Presented::from(envelope),
         });
         ctx.spawn(asked.map(move |reply, actor, ctx| {
             actor.count("result", reply.as_ref().err());

@@ -4,15 +4,13 @@
 //! one go, the payload included, and its signature is put in where it belongs. Identifiers,
 //! ordinal and attempt are not judged here; whoever verifies does.
 
-use std::fmt::Write;
-
 use hmac::Mac;
 use uuid::Uuid;
 
 use super::{Binding, Kind, USUAL_ENVELOPE_BYTES};
 use crate::protocol::digest::{Digest, hex};
 use crate::protocol::error::ProtocolError;
-use crate::protocol::json::{Json, Layout, write_json, write_string};
+use crate::protocol::json::{Json, Layout, Members, write_json};
 use crate::protocol::key::Key;
 use crate::protocol::limits::{
     MAX_ENVELOPE_LIFETIME_SECONDS, MAX_IDENTIFIER_BYTES, MAX_WIRE_BYTES, PROTOCOL_VERSION,
@@ -51,11 +49,12 @@ pub fn sign_envelope(
     lifetime_seconds: i64,
     delivery_id: Option<&str>,
 ) -> Result<Vec<u8>, ProtocolError> {
-    let mut text = begin(kind, binding, now, lifetime_seconds, delivery_id);
+    let mut members = begin(kind, binding, now, lifetime_seconds, delivery_id);
+    let text = members.value("payload");
     let start = text.len();
-    write_json(&mut text, payload, 1, Layout::Compact)?;
+    write_json(text, payload, 1, Layout::Compact)?;
     let digest = Digest::of(text.as_bytes().get(start..).unwrap_or_default());
-    finish(text, key, binding, &digest)
+    finish(members, key, binding, &digest)
 }
 
 /// Signs a message around a payload that is canonical already; all else is as with
@@ -72,9 +71,9 @@ pub fn sign_canonical_payload(
     lifetime_seconds: i64,
     delivery_id: Option<&str>,
 ) -> Result<Vec<u8>, ProtocolError> {
-    let mut text = begin(kind, binding, now, lifetime_seconds, delivery_id);
-    text.push_str(payload.json);
-    finish(text, key, binding, payload.digest)
+    let mut members = begin(kind, binding, now, lifetime_seconds, delivery_id);
+    members.value("payload").push_str(payload.json);
+    finish(members, key, binding, payload.digest)
 }
 
 /// The envelope up to where its payload begins.
@@ -84,61 +83,46 @@ fn begin(
     now: i64,
     lifetime_seconds: i64,
     delivery_id: Option<&str>,
-) -> String {
-    let expires_at = now.saturating_add(lifetime_seconds.clamp(1, MAX_ENVELOPE_LIFETIME_SECONDS));
-    let mut text = String::with_capacity(USUAL_ENVELOPE_BYTES);
-    put(
-        &mut text,
-        format_args!(r#"{{"attempt":{},"board":"#, binding.attempt),
-    );
-    write_string(&mut text, &binding.board);
-    text.push_str(r#","delivery_id":"#);
+) -> Members {
+    let mut members = Members::with_capacity(USUAL_ENVELOPE_BYTES);
+    members.integer("attempt", &binding.attempt);
+    members.string("board", &binding.board);
     match delivery_id {
-        Some(given) if !given.is_empty() => write_string(&mut text, given),
-        _ => write_string(&mut text, &Uuid::new_v4().to_string()),
+        Some(given) if !given.is_empty() => members.string("delivery_id", given),
+        _ => members.string("delivery_id", &Uuid::new_v4().to_string()),
     }
-    put(
-        &mut text,
-        format_args!(r#","expires_at":{expires_at},"issued_at":{now},"kind":"{kind}","payload":"#),
-    );
-    text
+    let lifetime_seconds = lifetime_seconds.clamp(1, MAX_ENVELOPE_LIFETIME_SECONDS);
+    members.integer("expires_at", now.saturating_add(lifetime_seconds));
+    members.integer("issued_at", now);
+    members.string("kind", kind.as_str());
+    members
 }
 
 /// Completes and signs the envelope whose payload has just been written.
 fn finish(
-    mut text: String,
+    members: Members,
     key: &Key,
     binding: &Binding,
     digest: &Digest,
 ) -> Result<Vec<u8>, ProtocolError> {
-    let rest = write_after_payload(&mut text, binding, digest);
-    if text.len() + rest.len() > MAX_WIRE_BYTES {
+    let (mut text, signature_at) = unsigned(members, binding, digest);
+    if text.len() > MAX_WIRE_BYTES {
         return Err(ProtocolError::ExceedsWireLimit);
     }
-    let mac = key.mac().chain_update(&text).chain_update(&rest);
-    let signature = hex(&mac.finalize().into_bytes());
-    put(
-        &mut text,
-        format_args!(r#","signature":"{signature}"{rest}"#),
-    );
+    let signature = hex(&key.mac().chain_update(&text).finalize().into_bytes());
+    text.insert_str(signature_at, &format!(r#","signature":"{signature}""#));
     Ok(text.into_bytes())
 }
 
-/// Writes on to where the signature belongs, and returns what follows it.
-fn write_after_payload(text: &mut String, binding: &Binding, digest: &Digest) -> String {
-    put(
-        text,
-        format_args!(r#","payload_digest":"{digest}","run_id":"#),
-    );
-    write_string(text, &binding.run_id);
-    let mut rest = String::from(r#","task_id":"#);
-    write_string(&mut rest, &binding.task_id);
-    let ordinal = binding.worker_ordinal;
-    put(
-        &mut rest,
-        format_args!(r#","version":{PROTOCOL_VERSION},"worker_ordinal":{ordinal}}}"#),
-    );
-    rest
+/// The complete envelope but for its signature, and where that belongs.
+fn unsigned(mut members: Members, binding: &Binding, digest: &Digest) -> (String, usize) {
+    members.string("payload_digest", digest.as_str());
+    members.string("run_id", &binding.run_id);
+    let signature_at = members.len();
+    members.string("task_id", &binding.task_id);
+    members.integer("version", PROTOCOL_VERSION);
+    members.integer("worker_ordinal", binding.worker_ordinal);
+    (members.end(), signature_at)
 }
 
 /// How long a canonical payload may be so that its envelope is taken at the other end, signature
@@ -149,14 +133,10 @@ pub fn largest_payload_bytes(kind: Kind, binding: &Binding) -> usize {
         ..binding.clone()
     };
     let delivery_id = "x".repeat(MAX_IDENTIFIER_BYTES);
-    let mut text = begin(kind, &widest, i64::MAX, 1, Some(&delivery_id));
-    let rest = write_after_payload(&mut text, &widest, &Digest::of(b""));
-    MAX_WIRE_BYTES.saturating_sub(text.len() + rest.len() + SIGNATURE_MEMBER_BYTES)
-}
-
-/// Appends formatted text; writing into a string cannot fail.
-fn put(text: &mut String, formatted: std::fmt::Arguments<'_>) {
-    let _ = text.write_fmt(formatted);
+    let mut members = begin(kind, &widest, i64::MAX, 1, Some(&delivery_id));
+    members.value("payload");
+    let (text, _) = unsigned(members, &widest, &Digest::of(b""));
+    MAX_WIRE_BYTES.saturating_sub(text.len() + SIGNATURE_MEMBER_BYTES)
 }
 
 #[cfg(test)]

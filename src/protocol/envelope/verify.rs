@@ -19,7 +19,7 @@ use crate::protocol::limits::{
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
-/// The fields of an envelope, no less and no more.
+/// The fields of an envelope, no less and no more, in the order of their names.
 const FIELDS: [&str; 13] = [
     "attempt",
     "board",
@@ -74,33 +74,50 @@ pub fn verify_envelope(
     now: i64,
     slots: u16,
 ) -> Result<Envelope> {
-    let Json::Object(mut fields) = message else {
+    let Json::Object(fields) = message else {
         return Err(ProtocolError::OversizedMessage);
     };
     let canonical = Canonical::of(&fields)?;
-    if !has_exact_fields(&fields) || !is_version_2(fields.get("version")) {
+    let [
+        attempt,
+        board,
+        delivery_id,
+        expires_at,
+        issued_at,
+        kind,
+        payload,
+        payload_digest,
+        run_id,
+        signature,
+        task_id,
+        version,
+        worker_ordinal,
+    ] = fields
+        .into_exactly(FIELDS)
+        .ok_or(ProtocolError::VersionMismatch)?;
+    if !is_version_2(&version) {
         return Err(ProtocolError::VersionMismatch);
     }
-    let kind = take_kind(&mut fields, expected)?;
-    let board = take_run_name(&mut fields, "board", kind)?;
-    let task_id = take_run_name(&mut fields, "task_id", kind)?;
-    let run_id = take_run_name(&mut fields, "run_id", kind)?;
-    let delivery_id = take_text(&mut fields, "delivery_id")
+    let kind = kind_of(&kind, expected)?;
+    let board = run_name(board, "board", kind)?;
+    let task_id = run_name(task_id, "task_id", kind)?;
+    let run_id = run_name(run_id, "run_id", kind)?;
+    let delivery_id = text(delivery_id)
         .filter(|name| is_identifier(name))
         .ok_or(ProtocolError::InvalidIdentifier("delivery_id"))?;
 
-    let ordinal = take_integer(&mut fields, "worker_ordinal")?;
-    let attempt = take_integer(&mut fields, "attempt")?;
-    let issued_at = take_integer(&mut fields, "issued_at")?;
-    let expires_at = take_integer(&mut fields, "expires_at")?;
+    let ordinal = integer(worker_ordinal)?;
+    let attempt = integer(attempt)?;
+    let issued_at = integer(issued_at)?;
+    let expires_at = integer(expires_at)?;
     let worker_ordinal = ordinal
         .as_i64()
         .filter(|ordinal| (0..i64::from(slots)).contains(ordinal) && !attempt.is_negative())
         .ok_or(ProtocolError::OutsidePool)?;
     check_times(&issued_at, &expires_at, now)?;
 
-    let payload_digest = canonical.check_digest(&fields)?;
-    canonical.check_signature(&fields, key)?;
+    let payload_digest = canonical.check_digest(&payload_digest)?;
+    canonical.check_signature(&signature, key)?;
     Ok(Envelope {
         kind,
         binding: Binding {
@@ -114,7 +131,7 @@ pub fn verify_envelope(
         issued_at,
         expires_at,
         payload_digest,
-        payload: fields.remove("payload").unwrap_or(Json::Null),
+        payload,
         canonical: canonical.text,
         payload_span: canonical.payload,
     })
@@ -162,10 +179,10 @@ impl Canonical {
         Ok(canonical)
     }
 
-    fn check_digest(&self, fields: &Object) -> Result<Digest> {
+    fn check_digest(&self, given: &Json) -> Result<Digest> {
         let payload = self.text.get(self.payload.clone()).unwrap_or_default();
         let digest = Digest::of(payload.as_bytes());
-        match fields.get("payload_digest").and_then(Json::as_str) {
+        match given.as_str() {
             Some(given) if given == digest.as_str() => Ok(digest),
             _ => Err(ProtocolError::DigestMismatch),
         }
@@ -173,11 +190,10 @@ impl Canonical {
 
     /// Compares in constant time. The signature is never the first member, so the text without it
     /// is canonical too.
-    fn check_signature(&self, fields: &Object, key: &Key) -> Result<()> {
-        let given = fields
-            .get("signature")
-            .and_then(Json::as_str)
-            .and_then(unhex::<32>)
+    fn check_signature(&self, given: &Json, key: &Key) -> Result<()> {
+        let given: [u8; 32] = given
+            .as_str()
+            .and_then(unhex)
             .ok_or(ProtocolError::NotAuthentic)?;
         let before = self.text.get(..self.signature.start).unwrap_or_default();
         let after = self.text.get(self.signature.end..).unwrap_or_default();
@@ -189,44 +205,39 @@ impl Canonical {
     }
 }
 
-fn has_exact_fields(fields: &Object) -> bool {
-    let names = fields.iter().map(|(name, _)| name.as_str());
-    names.eq(FIELDS.into_iter().map(Some))
-}
-
 /// The version is compared as a number, so a float will do.
-fn is_version_2(version: Option<&Json>) -> bool {
+fn is_version_2(version: &Json) -> bool {
     match version {
-        Some(Json::Int(number)) => number.as_i64() == Some(PROTOCOL_VERSION),
-        Some(Json::Float(number)) => *number == 2.0,
+        Json::Int(number) => number.as_i64() == Some(PROTOCOL_VERSION),
+        Json::Float(number) => *number == 2.0,
         _ => false,
     }
 }
 
-fn take_kind(fields: &mut Object, expected: Option<Kind>) -> Result<Kind> {
-    take_text(fields, "kind")
+fn kind_of(kind: &Json, expected: Option<Kind>) -> Result<Kind> {
+    kind.as_str()
         .and_then(|name| name.parse().ok())
         .filter(|kind| expected.is_none_or(|expected| expected == *kind))
         .ok_or(ProtocolError::UnexpectedKind)
 }
 
 /// One of the three names of a run; they may be empty where there need not be a run.
-fn take_run_name(fields: &mut Object, field: &'static str, kind: Kind) -> Result<String> {
-    take_text(fields, field)
+fn run_name(name: Json, field: &'static str, kind: Kind) -> Result<String> {
+    text(name)
         .filter(|name| is_identifier(name) || (name.is_empty() && kind.may_lack_run()))
         .ok_or(ProtocolError::InvalidIdentifier(field))
 }
 
-fn take_text(fields: &mut Object, field: &str) -> Option<String> {
-    match fields.remove(field)? {
+fn text(value: Json) -> Option<String> {
+    match value {
         Json::String(text) => text.into_string(),
         _ => None,
     }
 }
 
-fn take_integer(fields: &mut Object, field: &str) -> Result<Integer> {
-    match fields.remove(field) {
-        Some(Json::Int(number)) => Ok(number),
+fn integer(value: Json) -> Result<Integer> {
+    match value {
+        Json::Int(number) => Ok(number),
         _ => Err(ProtocolError::InvalidBinding),
     }
 }

@@ -8,12 +8,14 @@ mod decode;
 mod encode;
 mod float;
 mod integer;
+mod members;
 mod parse;
 mod text;
 mod value;
 
 pub(crate) use encode::{Layout, write_json, write_string};
 pub use integer::Integer;
+pub(crate) use members::Members;
 pub use parse::parse_json;
 pub use text::Text;
 pub use value::{Json, Object};

@@ -53,7 +53,7 @@ enum Begun {
     Container(Open),
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
     fn document(&mut self) -> Result<Json> {
         let mut open: Vec<Open> = Vec::new();
         loop {
@@ -203,21 +203,26 @@ impl Parser<'_> {
 
     /// The content of a string whose opening quote has been read, up to its closing quote.
     fn string(&mut self) -> Result<Text> {
-        let mut content = Vec::new();
+        let mut content = self.plain_characters()?.to_vec();
         loop {
-            let rest = self.rest();
-            let plain = rest
-                .iter()
-                .position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20)
-                .ok_or(MALFORMED)?;
-            content.extend_from_slice(rest.get(..plain).unwrap_or_default());
-            self.position += plain;
             match self.next() {
                 Some(b'"') => return Text::from_extended_utf8(content).ok_or(MALFORMED),
                 Some(b'\\') => self.escape(&mut content)?,
                 _ => return Err(MALFORMED),
             }
+            content.extend_from_slice(self.plain_characters()?);
         }
+    }
+
+    /// What stands as it is, up to a quote, a backslash or a control character.
+    fn plain_characters(&mut self) -> Result<&'a [u8]> {
+        let rest = self.rest();
+        let plain = rest
+            .iter()
+            .position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20)
+            .ok_or(MALFORMED)?;
+        self.position += plain;
+        Ok(rest.get(..plain).unwrap_or_default())
     }
 
     fn escape(&mut self, content: &mut Vec<u8>) -> Result<()> {
@@ -271,7 +276,7 @@ impl Parser<'_> {
         self.position += self.rest().iter().take_while(blank).count();
     }
 
-    fn rest(&self) -> &[u8] {
+    fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.position..).unwrap_or_default()
     }
 

@@ -119,6 +119,17 @@ impl Object {
         Some(self.0.remove(index).1)
     }
 
+    /// The values of these keys, if there are no others. The keys have to be in order.
+    pub(crate) fn into_exactly<const N: usize>(self, keys: [&str; N]) -> Option<[Json; N]> {
+        let found = self.0.iter().map(|(key, _)| key.as_str());
+        if !found.eq(keys.into_iter().map(Some)) {
+            return None;
+        }
+        let mut values = self.0.into_iter().map(|(_, value)| value);
+        // There are as many of them.
+        Some(std::array::from_fn(|_| values.next().unwrap_or(Json::Null)))
+    }
+
     /// All members in the order of their keys.
     pub fn iter(&self) -> slice::Iter<'_, (Text, Json)> {
         self.0.iter()

@@ -18,13 +18,13 @@ pub struct Presented {
     pub payload_digest: String,
 }
 
-impl From<&Envelope> for Presented {
-    fn from(envelope: &Envelope) -> Self {
+impl From<Envelope> for Presented {
+    fn from(envelope: Envelope) -> Self {
         Self {
             kind: envelope.kind,
-            binding: envelope.binding.clone(),
-            delivery_id: envelope.delivery_id.clone(),
-            payload_digest: envelope.payload_digest.as_str().to_owned(),
+            binding: envelope.binding,
+            delivery_id: envelope.delivery_id,
+            payload_digest: envelope.payload_digest.into_string(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use actix::System;
 
-use crate::support::figures::{Session, cpu_seconds, median};
+use crate::support::figures::{Session, WARM_UP, cpu_seconds, median};
 use crate::support::pool::{Ground, Local};
 use crate::support::table::Line;
 use crate::support::{Outcome, raw, scratch};
@@ -63,33 +63,51 @@ pub(super) async fn heartbeats(
     for ordinal in 0..senders {
         holders.push(ground.holder(&pool, ordinal).await?);
     }
+    let mut beaten = beat_for(holders, WARM_UP).await?;
+    confirm(&beaten)?;
+    let holders = beaten.drain(..).map(|(holder, _)| holder).collect();
     let (began, used_before) = (Instant::now(), cpu_seconds("self")?);
-    // A task for each, so that a sender is woken alone.
-    let tasks: Vec<_> = holders
-        .into_iter()
-        .map(|holder| actix::spawn(async move { beat_until(holder, began + duration).await }))
-        .collect();
-    let mut answers = Vec::new();
-    for task in tasks {
-        answers.push(task.await??);
-    }
+    let beaten = beat_for(holders, duration).await?;
     let (elapsed, used) = (began.elapsed(), cpu_seconds("self")? - used_before);
     pool.stop();
-    let mut total = 0.0;
-    for (holder, answers) in &answers {
-        for answer in answers {
-            holder.confirm(answer)?;
-            total += 1.0;
-        }
-    }
+    let total = confirm(&beaten)?;
     Ok((total / elapsed.as_secs_f64(), used * 1e6 / total))
 }
 
-/// Sends one heartbeat after the other; returns the answers.
-async fn beat_until(holder: Local, end: Instant) -> Outcome<(Local, Vec<Vec<u8>>)> {
+/// A sender, and the answers that it got.
+type Beaten = (Local, Vec<Vec<u8>>);
+
+/// Has each send one heartbeat after the other.
+async fn beat_for(holders: Vec<Local>, duration: Duration) -> Outcome<Vec<Beaten>> {
+    let end = Instant::now() + duration;
+    // A task for each, so that a sender is woken alone.
+    let tasks: Vec<_> = holders
+        .into_iter()
+        .map(|holder| actix::spawn(beat_until(holder, end)))
+        .collect();
+    let mut beaten = Vec::new();
+    for task in tasks {
+        beaten.push(task.await??);
+    }
+    Ok(beaten)
+}
+
+async fn beat_until(holder: Local, end: Instant) -> Outcome<Beaten> {
     let mut answers = Vec::new();
     while Instant::now() < end {
         answers.push(holder.beat().await?);
     }
     Ok((holder, answers))
+}
+
+/// Makes sure that all were taken; returns how many there were.
+fn confirm(beaten: &[Beaten]) -> Outcome<f64> {
+    let mut total = 0.0;
+    for (holder, answers) in beaten {
+        for answer in answers {
+            holder.confirm(answer)?;
+            total += 1.0;
+        }
+    }
+    Ok(total)
 }

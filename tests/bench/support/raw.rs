@@ -8,7 +8,7 @@ use hermes_pool::store::Store;
 use rusqlite::{Connection, TransactionBehavior, params};
 use uuid::Uuid;
 
-use super::figures::millis_since;
+use super::figures::{WARM_UP, millis_since};
 use super::{Outcome, scratch};
 
 /// Heartbeats a second with `group` runs, each group of one heartbeat of each run in one commit.
@@ -29,7 +29,11 @@ pub(crate) fn heartbeats_per_second(folder: &Path, group: u16, duration: Duratio
         .collect();
     let digest = Digest::of(b"a heartbeat");
     let (began, mut count) = (Instant::now(), 0_u32);
-    while began.elapsed() < duration {
+    let mut unmeasured = None;
+    while began.elapsed() < WARM_UP + duration {
+        if unmeasured.is_none() && began.elapsed() >= WARM_UP {
+            unmeasured = Some((count, began.elapsed()));
+        }
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
             let mut add = tx.prepare_cached(
@@ -48,7 +52,8 @@ pub(crate) fn heartbeats_per_second(folder: &Path, group: u16, duration: Duratio
         }
         tx.commit()?;
     }
-    Ok(f64::from(count) / began.elapsed().as_secs_f64())
+    let (count_before, before) = unmeasured.ok_or("a round was too short")?;
+    Ok(f64::from(count - count_before) / (began.elapsed() - before).as_secs_f64())
 }
 
 /// Commits that [`commit_millis`] makes.
