@@ -14,23 +14,28 @@ use super::limits::{MAX_KEY_BYTES, MIN_KEY_BYTES};
 
 /// A secret that signs and verifies.
 #[derive(Clone)]
-pub struct Key(Vec<u8>);
+pub struct Key {
+    bytes: Vec<u8>,
+    /// A code that has the key and no message yet.
+    unfed: Hmac<Sha256>,
+}
 
 impl Key {
     /// Takes the bytes as they are. Their number is not checked: signing and verifying work with
     /// any.
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+        let unfed = Hmac::new_from_slice(&bytes).expect("HMAC takes keys of every length");
+        Self { bytes, unfed }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 
     /// A code over messages, to be fed.
-    #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
     pub(crate) fn mac(&self) -> Hmac<Sha256> {
-        Hmac::new_from_slice(&self.0).expect("HMAC takes keys of every length")
+        self.unfed.clone()
     }
 }
 
@@ -47,12 +52,14 @@ impl fmt::Debug for Key {
 /// fewer than 32 or more than 4096 bytes.
 pub fn derive_ordinal_key(master: &Key, ordinal: u16, slots: u16) -> Result<Key, ProtocolError> {
     let safe_length = MIN_KEY_BYTES..=MAX_KEY_BYTES;
-    if ordinal >= slots || !safe_length.contains(&master.0.len()) {
+    if ordinal >= slots || !safe_length.contains(&master.bytes.len()) {
         return Err(ProtocolError::InvalidDerivation);
     }
     let mut mac = master.mac();
     mac.update(format!("hermes-execution-pool-v2:worker:{ordinal}").as_bytes());
-    Ok(Key(hex(&mac.finalize().into_bytes()).into_bytes()))
+    Ok(Key::from_bytes(
+        hex(&mac.finalize().into_bytes()).into_bytes(),
+    ))
 }
 
 /// Makes a new pool key: 32 random bytes in hexadecimal digits.
@@ -62,7 +69,7 @@ pub fn derive_ordinal_key(master: &Key, ordinal: u16, slots: u16) -> Result<Key,
 pub fn generate_key() -> Result<Key, ProtocolError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| ProtocolError::NoRandomness)?;
-    Ok(Key(hex(&bytes).into_bytes()))
+    Ok(Key::from_bytes(hex(&bytes).into_bytes()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The `StoreActor` behind its handle: many callers, its bound, its rebirth, its collecting.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -232,29 +233,72 @@ fn an_actor_that_is_gone_is_replaced_behind_the_same_handle() {
     });
 }
 
+/// Old deliveries, and a young one.
+struct Deliveries(Connection);
+
+impl Deliveries {
+    /// Puts so many old ones into a new store.
+    fn put_into(folder: &Path, old: u32) -> Self {
+        let path = folder.join("assignments.db");
+        drop(Store::open(&path, 3).unwrap());
+        let raw = Connection::open(&path).unwrap();
+        let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<?1)
+                   INSERT INTO deliveries SELECT 'd'||i,'heartbeat','',1 FROM n";
+        raw.execute(sql, [old]).unwrap();
+        raw.execute_batch("INSERT INTO deliveries VALUES('young','heartbeat','',9e9)")
+            .unwrap();
+        Self(raw)
+    }
+
+    fn count(&self) -> i64 {
+        let sql = "SELECT count(*) FROM deliveries";
+        self.0.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+}
+
 #[test]
 fn what_is_old_enough_is_collected_as_time_passes() {
     System::new().block_on(async {
         let folder = new_folder();
-        let path = folder.path().join("assignments.db");
-        drop(Store::open(&path, 3).unwrap());
-        let raw = Connection::open(&path).unwrap();
-        raw.execute_batch(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<2500)
-             INSERT INTO deliveries SELECT 'd'||i,'heartbeat','',1 FROM n;
-             INSERT INTO deliveries VALUES('young','heartbeat','',9e9);",
-        )
-        .unwrap();
+        let deliveries = Deliveries::put_into(folder.path(), 2500);
         let pool = Pool::launch(folder);
         pool.reaches(|status| *status == StoreStatus::Ready).await;
-        let left = || -> i64 {
-            let sql = "SELECT count(*) FROM deliveries";
-            raw.query_row(sql, [], |row| row.get(0)).unwrap()
-        };
-        while left() > 1 {
+        while deliveries.count() > 1 {
             pool.clock.advance(Duration::from_secs(61));
             pool.handle.call(beat(9, 0, "none")).await.unwrap_err();
         }
-        assert_eq!(left(), 1);
+        assert_eq!(deliveries.count(), 1);
+    });
+}
+
+#[test]
+fn it_is_collected_too_while_the_store_is_never_idle() {
+    const CALLERS: usize = 64;
+    const MOST_CALLS: u32 = 2_000;
+    System::new().block_on(async {
+        let folder = new_folder();
+        let deliveries = Deliveries::put_into(folder.path(), 500);
+        let pool = Pool::launch(folder);
+        pool.handle.call(addition(&binding(1, 0))).await.unwrap();
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                let handle = pool.handle.clone();
+                actix::spawn(async move {
+                    let confirm = || NoteConfirmed {
+                        key: key(1),
+                        at: START,
+                    };
+                    while handle.call(confirm()).await == Ok(true) {}
+                })
+            })
+            .collect();
+        let mut calls = 0;
+        while deliveries.count() > 1 {
+            pool.clock.advance(Duration::from_secs(61));
+            pool.handle.call(beat(9, 0, "none")).await.unwrap_err();
+            calls += 1;
+            assert!(calls < MOST_CALLS, "nothing is collected");
+        }
+        callers.iter().for_each(tokio::task::JoinHandle::abort);
     });
 }

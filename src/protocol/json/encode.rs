@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::slice;
 
 use super::float::write_float;
+use super::text::plain_bytes;
 use super::{Json, Text};
 use crate::protocol::error::ProtocolError;
 use crate::protocol::limits::MAX_NESTING;
@@ -153,8 +154,7 @@ fn write_text(out: &mut String, text: &Text, layout: Layout) -> Result<()> {
 pub(crate) fn write_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
-    let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    while let Some(position) = rest.bytes().position(special) {
+    while let Some(position) = plain_bytes(rest.as_bytes()) {
         let (plain, tail) = rest.split_at(position);
         out.push_str(plain);
         let mut characters = tail.chars();

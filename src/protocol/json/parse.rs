@@ -5,7 +5,7 @@
 //! costs heap up to a limit, and never the stack.
 
 use super::decode::decode;
-use super::text::push_code_point;
+use super::text::{plain_bytes, push_code_point};
 use super::{Integer, Json, Object, Text};
 use crate::protocol::error::ProtocolError;
 use crate::protocol::limits::MAX_NESTING;
@@ -217,10 +217,7 @@ impl<'a> Parser<'a> {
     /// What stands as it is, up to a quote, a backslash or a control character.
     fn plain_characters(&mut self) -> Result<&'a [u8]> {
         let rest = self.rest();
-        let plain = rest
-            .iter()
-            .position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20)
-            .ok_or(MALFORMED)?;
+        let plain = plain_bytes(rest).ok_or(MALFORMED)?;
         self.position += plain;
         Ok(rest.get(..plain).unwrap_or_default())
     }

@@ -69,6 +69,25 @@ impl Text {
     }
 }
 
+/// The bytes that JSON does not let stand as they are in a string, by their number. A table, since every byte of every
+/// message is looked up in it, more than once.
+const ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        escaped[control] = true;
+        control += 1;
+    }
+    escaped[b'"' as usize] = true;
+    escaped[b'\\' as usize] = true;
+    escaped
+};
+
+/// How many bytes stand as they are in a string, up to a quote, a backslash or a control character; `None` if all do.
+pub(crate) fn plain_bytes(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|&byte| ESCAPED[usize::from(byte)])
+}
+
 /// Takes the first code point off; `None` at the end and where the bytes are not extended UTF-8.
 fn split_code_point(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let continuation = |byte: u8| (byte & 0xC0 == 0x80).then_some(u32::from(byte & 0x3F));

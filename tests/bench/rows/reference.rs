@@ -28,7 +28,7 @@ pub(crate) fn measure(session: &Session) -> Outcome<Vec<Line>> {
         for _ in 0..session.rounds {
             let folder = scratch()?;
             let our = System::new().block_on(heartbeats(folder.path(), senders, session.round))?;
-            ours.push(our.0);
+            ours.push(our);
             theirs.push(one_round(&modules, folder.path(), senders, session)?);
         }
         lines.push(
