@@ -59,7 +59,15 @@ const KNOWS_ONLY: &[(&str, &[&str])] = &[
     ("src/domain/", &["thiserror"]),
     (
         "src/protocol/",
-        &["getrandom", "hmac", "rustix", "sha2", "thiserror", "uuid"],
+        &[
+            "base16ct",
+            "getrandom",
+            "hmac",
+            "rustix",
+            "sha2",
+            "thiserror",
+            "uuid",
+        ],
     ),
 ];
 
