@@ -55,14 +55,13 @@ impl History {
         Ok(history)
     }
 
-    /// Puts a copy of the store into a folder, which is made.
+    /// Puts a copy of the store into a folder, which is made. It is on the disk then: what is still to be written would keep
+    /// the commits of whoever uses it waiting for seconds.
     pub(crate) fn copy_store(&self, state_dir: &Path) -> Outcome<()> {
         fs::create_dir_all(state_dir)?;
-        fs::copy(
-            self.folder.path().join(STORE_FILE),
-            state_dir.join(STORE_FILE),
-        )?;
-        Ok(())
+        let copy = state_dir.join(STORE_FILE);
+        fs::copy(self.folder.path().join(STORE_FILE), &copy)?;
+        Ok(fs::File::open(copy)?.sync_all()?)
     }
 
     /// Adds the done tasks to the board below a home.
