@@ -1,5 +1,5 @@
 //! Durable heartbeats in-process, ours next to the reference's in the same rounds: from the signature of a request to the
-//! verification of its answer.
+//! verification of its answer on its side, to its answer on ours.
 //!
 //! Goal: at least 3 times the reference with 1 sender, 20 times with 64. The reference has three assignments at most, so its
 //! senders share them, one thread each.
