@@ -151,7 +151,15 @@ fn a_store_that_cannot_be_opened_says_why_and_the_same_handle_serves_after_the_n
         assert_eq!(refused, Err(StoreError::Down));
 
         fs::remove_file(&path).unwrap();
+        let (go_on, busy) = std::sync::mpsc::channel::<()>();
+        pool.arbiter.spawn_fn(move || drop(busy.recv()));
         pool.handle.launch(&pool.arbiter.handle());
+        let StoreStatus::Down(error) = status else {
+            unreachable!()
+        };
+        let reason_remains = StoreStatus::Opening { after: Some(error) };
+        assert_eq!(pool.handle.status(), reason_remains);
+        drop(go_on);
         pool.handle.call(addition(&binding(1, 0))).await.unwrap();
         pool.reaches(|status| *status == StoreStatus::Ready).await;
     });
@@ -205,8 +213,15 @@ fn a_fault_that_passes_is_noticed_though_nobody_asks_for_anything() {
         };
         assert!(is_removed(&pool.handle.call(confirm).await.unwrap_err()));
         fs::rename(&away, &path).unwrap();
-        pool.clock.advance(Duration::from_secs(2));
-        pool.reaches(|status| *status == StoreStatus::Ready).await;
+        // The actor begins to wait a moment after its reply: one step of the clock could come too early.
+        let as_time_passes = async {
+            while pool.handle.status() != StoreStatus::Ready {
+                pool.clock.advance(Duration::from_secs(2));
+                tokio::task::yield_now().await;
+            }
+        };
+        let noticed = tokio::time::timeout(Duration::from_secs(20), as_time_passes).await;
+        assert_eq!(noticed, Ok(()), "{:?}", pool.handle.status());
     });
 }
 

@@ -206,10 +206,12 @@ impl Pool {
         let mut reasons = Vec::new();
         match self.shared.store.status() {
             StoreStatus::Ready => {}
-            StoreStatus::Opening => reasons.push("the store is being opened".to_owned()),
-            StoreStatus::Failing(error) | StoreStatus::Down(error) => {
-                reasons.push(error.to_string())
+            StoreStatus::Opening { after: None } => {
+                reasons.push("the store is being opened".to_owned())
             }
+            StoreStatus::Opening { after: Some(error) }
+            | StoreStatus::Failing(error)
+            | StoreStatus::Down(error) => reasons.push(error.to_string()),
         }
         reasons.extend(self.shared.keys.problem());
         if self.is_draining() {
@@ -266,7 +268,13 @@ impl Pool {
     }
 }
 
-/// Whether the store's file is at fault, rather than its actor not being there yet.
+/// Whether the store's file is at fault, rather than its actor not being there yet. A new try may be under way by the time
+/// this is asked.
 fn cannot_be_opened(status: &StoreStatus) -> bool {
-    matches!(status, StoreStatus::Down(StoreError::File { .. }))
+    let error = match status {
+        StoreStatus::Down(error) => Some(error),
+        StoreStatus::Opening { after } => after.as_ref(),
+        StoreStatus::Ready | StoreStatus::Failing(_) => None,
+    };
+    matches!(error, Some(StoreError::File { .. }))
 }

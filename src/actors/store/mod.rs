@@ -64,7 +64,10 @@ pub struct StoreSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreStatus {
     /// The actor opens the file. What is asked meanwhile waits.
-    Opening,
+    Opening {
+        /// Why the last actor went down, where it said so: it still holds until the file was opened.
+        after: Option<StoreError>,
+    },
     /// The last commit succeeded.
     Ready,
     /// The last commit failed; the actor goes on trying with each group.
@@ -192,7 +195,11 @@ impl StoreHandle {
             }
             *link = Link::Launching;
         }
-        self.shared.report(StoreStatus::Opening);
+        let after = match self.status() {
+            StoreStatus::Down(error) if error != StoreError::Down => Some(error),
+            _ => None,
+        };
+        self.shared.report(StoreStatus::Opening { after });
         Some(Presence::new(Arc::clone(&self.shared)))
     }
 
