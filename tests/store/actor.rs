@@ -152,7 +152,7 @@ fn a_store_that_cannot_be_opened_says_why_and_the_same_handle_serves_after_the_n
 
         fs::remove_file(&path).unwrap();
         let (go_on, busy) = std::sync::mpsc::channel::<()>();
-        pool.arbiter.spawn_fn(move || drop(busy.recv()));
+        pool.arbiter.spawn_fn(move || assert!(busy.recv().is_err()));
         pool.handle.launch(&pool.arbiter.handle());
         let StoreStatus::Down(error) = status else {
             unreachable!()

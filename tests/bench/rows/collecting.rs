@@ -28,7 +28,7 @@ const SHORT_RETENTION_SECONDS: u32 = 86_400;
 pub(crate) fn measure(session: &Session) -> Outcome<Vec<Line>> {
     let duration = Duration::from_secs(session.choose(20, 3));
     let (mut without, mut with, mut rates) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..session.rounds.min(2) {
+    for _ in 0..session.rounds.min(3) {
         for (retention, tails) in [
             (RETENTION_SECONDS, &mut without),
             (SHORT_RETENTION_SECONDS, &mut with),

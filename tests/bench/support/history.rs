@@ -55,13 +55,16 @@ impl History {
         Ok(history)
     }
 
-    /// Puts a copy of the store into a folder, which is made. It is on the disk then: what is still to be written would keep
-    /// the commits of whoever uses it waiting for seconds.
+    /// Puts a copy of the store into a folder, which is made. The whole disk is at rest then: a gigabyte of it, or of what
+    /// was there before, that is still to be written or freed would keep the commits of whoever uses it waiting.
     pub(crate) fn copy_store(&self, state_dir: &Path) -> Outcome<()> {
         fs::create_dir_all(state_dir)?;
-        let copy = state_dir.join(STORE_FILE);
-        fs::copy(self.folder.path().join(STORE_FILE), &copy)?;
-        Ok(fs::File::open(copy)?.sync_all()?)
+        fs::copy(
+            self.folder.path().join(STORE_FILE),
+            state_dir.join(STORE_FILE),
+        )?;
+        rustix::fs::sync();
+        Ok(())
     }
 
     /// Adds the done tasks to the board below a home.
