@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix::{Arbiter, System};
 use futures_util::FutureExt;
@@ -245,6 +245,51 @@ fn an_actor_that_is_gone_is_replaced_behind_the_same_handle() {
         pool.handle.launch(&arbiter.handle());
         pool.handle.launch(&arbiter.handle());
         assert!(pool.handle.call(beat(1, 0, "b1")).await.is_ok());
+    });
+}
+
+/// Sends operations at once after one another, and now and then one a little later: each time a microsecond more, until
+/// the actor, which awaits the next one for a while, has long gone to sleep. Returns how many were not carried out.
+async fn call_sooner_and_later(handle: StoreHandle) -> usize {
+    const LONGEST_PAUSE_MICROS: u64 = 150;
+    const AT_ONCE: u32 = 12;
+    let mut failed = 0;
+    for micros in 0..LONGEST_PAUSE_MICROS {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_micros(micros) {
+            std::hint::spin_loop();
+        }
+        for _ in 0..AT_ONCE {
+            let confirm = NoteConfirmed {
+                key: key(1),
+                at: START,
+            };
+            failed += usize::from(handle.call(confirm).await != Ok(true));
+        }
+    }
+    failed
+}
+
+#[test]
+fn no_operation_is_overlooked_however_soon_it_follows_the_last_one() {
+    System::new().block_on(async {
+        let pool = Pool::launch(new_folder());
+        pool.handle.call(addition(&binding(1, 0))).await.unwrap();
+        for callers in 1..=2 {
+            let threads: Vec<_> = (0..callers).map(|_| Arbiter::new()).collect();
+            let (told, mut failed) = tokio::sync::mpsc::unbounded_channel();
+            for thread in &threads {
+                let (handle, told) = (pool.handle.clone(), told.clone());
+                thread.spawn(async move {
+                    told.send(call_sooner_and_later(handle).await).unwrap();
+                });
+            }
+            for _ in 0..callers {
+                let all_answered = tokio::time::timeout(Duration::from_secs(60), failed.recv());
+                assert_eq!(all_answered.await, Ok(Some(0)), "{callers} callers");
+            }
+            threads.iter().for_each(|thread| assert!(thread.stop()));
+        }
     });
 }
 

@@ -1,8 +1,8 @@
 //! The [`StoreActor`]: alone on its arbiter, which it may block, and the only writer of the store.
 //!
 //! A caller queues its operation; the first of a group also sends the actor a `Flush`, which commits all that is queued by
-//! then at once; what arrives during that commit forms the next group. That is the whole mechanism, and the actor is woken
-//! once a group, not once a message. Replies leave after the commit.
+//! then at once; what arrives during that commit forms the next group. The actor is woken once a group, not once a message,
+//! and not at all for what it awaits (`linger`). Replies leave after the commit.
 //!
 //! Invariants: what waits is counted, and the permit travels with the operation, so that a caller who has given up frees
 //! no place that is still taken. A failing or panicking operation fails alone. The actor keeps nothing but its connection:
@@ -15,19 +15,23 @@
 //! Deliberately absent: retries, and restarting itself. A store that cannot be opened ends the actor, with the reason in
 //! its [`StoreStatus`].
 
+mod linger;
+mod queue;
 mod writer;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler,
-    Message, WrapFuture,
+    Actor, ActorContext, ActorFutureExt, ArbiterHandle, AsyncContext, Context, Handler, Message,
+    WrapFuture,
 };
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use self::linger::Linger;
+use self::queue::{Looked, Queue, Wake};
 use self::writer::Presence;
 pub use self::writer::StoreWriter;
 use crate::clock::SharedClock;
@@ -38,6 +42,8 @@ use crate::store::{Job, Operation, Reader, StoreError, Tx};
 /// How many operations may wait, the group in flight included.
 pub const QUEUE_LIMIT: usize = 4096;
 
+/// Groups after which the actor's timers have their turn, however soon the next one comes.
+const GROUPS_IN_A_ROW: u32 = 32;
 /// How often it is looked for rows to collect.
 const COLLECT_INTERVAL: Duration = Duration::from_secs(60);
 /// How long others come first when there is more to collect. At 7,500 rows a second more goes than all slots
@@ -86,59 +92,11 @@ pub struct StoreHandle {
 struct Shared {
     settings: StoreSettings,
     admission: Arc<Semaphore>,
-    link: Mutex<Link>,
+    queue: Queue,
     status: watch::Sender<StoreStatus>,
 }
 
-/// Where operations go.
-enum Link {
-    Vacant,
-    /// An actor is about to be built. Until its address is known nothing can be sent.
-    Launching,
-    /// Whom to wake, and what is to be committed next.
-    Open {
-        wake: Wake,
-        queue: Vec<Job>,
-    },
-}
-
-/// Who hears of the first operation of a group.
-enum Wake {
-    /// The actor.
-    Flush(Addr<StoreActor>),
-    /// Nobody: whoever commits by hand decides when.
-    Nobody,
-}
-
 impl Shared {
-    fn link(&self) -> MutexGuard<'_, Link> {
-        // Nothing is called under this lock that leaves the link half changed: a panic elsewhere does not matter.
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Queues an operation, and wakes the actor for the first of a group.
-    fn enqueue(&self, job: Job) -> Result<(), StoreError> {
-        let mut link = self.link();
-        let Link::Open { wake, queue } = &mut *link else {
-            return Err(StoreError::Down);
-        };
-        queue.push(job);
-        if let Wake::Flush(address) = wake
-            && queue.len() == 1
-        {
-            address.do_send(Flush);
-        }
-        Ok(())
-    }
-
-    /// Takes all that is queued.
-    fn take_group(&self) -> Vec<Job> {
-        match &mut *self.link() {
-            Link::Open { queue, .. } => std::mem::take(queue),
-            Link::Vacant | Link::Launching => Vec::new(),
-        }
-    }
-
     /// Tells how the store fares; returns whether that is news.
     fn report(&self, status: StoreStatus) -> bool {
         self.status.send_if_modified(|known| {
@@ -157,7 +115,7 @@ impl StoreHandle {
             shared: Arc::new(Shared {
                 settings,
                 admission: Arc::new(Semaphore::new(QUEUE_LIMIT)),
-                link: Mutex::new(Link::Vacant),
+                queue: Queue::vacant(),
                 status: watch::Sender::new(StoreStatus::Down(StoreError::Down)),
             }),
         }
@@ -171,9 +129,10 @@ impl StoreHandle {
         // An arbiter that has stopped drops the closure, and the presence in it vacates the link again.
         let address = StoreActor::start_in_arbiter(arbiter, move |_| StoreActor {
             writer: StoreWriter::open(presence),
+            linger: Linger::new(Instant::now()),
             probing: false,
         });
-        self.accept(Wake::Flush(address));
+        self.shared.queue.open(Wake::actor(address));
     }
 
     /// Opens the store for somebody who commits by hand, unless it is open. Nothing is collected then.
@@ -182,19 +141,15 @@ impl StoreHandle {
         if !writer.never_waits() {
             return None;
         }
-        self.accept(Wake::Nobody);
+        self.shared.queue.open(Wake::Nobody);
         writer.opened();
         Some(writer)
     }
 
     /// Says that a writer is about to be there; `None` if there is one.
     fn announce(&self) -> Option<Presence> {
-        {
-            let mut link = self.shared.link();
-            if !matches!(*link, Link::Vacant) {
-                return None;
-            }
-            *link = Link::Launching;
+        if !self.shared.queue.announce() {
+            return None;
         }
         let after = match self.status() {
             StoreStatus::Down(error) if error != StoreError::Down => Some(error),
@@ -202,17 +157,6 @@ impl StoreHandle {
         };
         self.shared.report(StoreStatus::Opening { after });
         Some(Presence::new(Arc::clone(&self.shared)))
-    }
-
-    /// Lets operations be queued for a writer that was announced, unless it is down already.
-    fn accept(&self, wake: Wake) {
-        let mut link = self.shared.link();
-        if matches!(*link, Link::Launching) {
-            *link = Link::Open {
-                wake,
-                queue: Vec::new(),
-            };
-        }
     }
 
     /// Has an operation carried out, and waits until it is durable.
@@ -226,7 +170,7 @@ impl StoreHandle {
             .map_err(|_| StoreError::Overloaded)?;
         let (reply, answer) = oneshot::channel();
         let operation = self.shared.settings.doored(operation);
-        self.shared.enqueue(Job::new(operation, move |outcome| {
+        self.shared.queue.push(Job::new(operation, move |outcome| {
             drop(permit);
             // A caller who has given up needs no reply.
             let _ = reply.send(outcome);
@@ -299,6 +243,7 @@ impl<O: Operation> Operation for Doored<O> {
 /// The only writer of the store. It is reached through a [`StoreHandle`].
 pub struct StoreActor {
     writer: StoreWriter,
+    linger: Linger,
     /// A probe is due.
     probing: bool,
 }
@@ -315,6 +260,22 @@ impl StoreActor {
             };
             actor.collect_after(pause, ctx);
         }));
+    }
+
+    /// Commits what is queued; returns whether the next operation came so soon that there is more to commit.
+    fn commit(&mut self, ctx: &mut Context<Self>) -> bool {
+        let began = Instant::now();
+        let mut operations = 0;
+        self.writer.flush(|group| operations = group.len());
+        self.probe_while_failing(ctx);
+        let Some(limit) = self.linger.served(operations, began, Instant::now()) else {
+            return false;
+        };
+        let looked = self.writer.look_for_next(limit);
+        if looked == Looked::Crowded {
+            self.linger.crowded();
+        }
+        looked == Looked::Found
     }
 
     /// Sees to it that a store whose commits fail is tried again from time to time. One that has to be opened anew is left
@@ -358,7 +319,8 @@ impl Handler<Flush> for StoreActor {
     type Result = ();
 
     fn handle(&mut self, _flush: Flush, ctx: &mut Self::Context) {
-        self.writer.flush(|_| {});
-        self.probe_while_failing(ctx);
+        if (0..GROUPS_IN_A_ROW).all(|_| self.commit(ctx)) {
+            ctx.notify(Flush);
+        }
     }
 }

@@ -2,8 +2,10 @@
 //! simulation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Link, Shared, StoreSettings, StoreStatus};
+use super::queue::Looked;
+use super::{Shared, StoreSettings, StoreStatus};
 use crate::clock::SharedClock;
 use crate::faults::Work;
 use crate::store::operations::{CollectDeliveries, CollectEnded, DELIVERIES_KEPT_SECONDS, Probe};
@@ -36,7 +38,7 @@ impl Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         // In this order: whoever sees the status may launch the next one at once.
-        *self.shared.link() = Link::Vacant;
+        self.shared.queue.vacate();
         self.shared.report(StoreStatus::Down(self.reason.clone()));
     }
 }
@@ -76,7 +78,7 @@ impl StoreWriter {
 
     /// Commits all that is queued at once, as `edit` leaves it.
     pub fn flush(&mut self, edit: impl FnOnce(&mut Vec<Job>)) {
-        let mut group = self.presence.shared.take_group();
+        let mut group = self.presence.shared.queue.take_group();
         let faults = &self.presence.shared.settings.faults;
         faults.begin(Work::Group, "store", "");
         edit(&mut group);
@@ -88,6 +90,14 @@ impl StoreWriter {
         let meets_no_more = committed.as_ref().err().is_none_or(StoreError::is_damage);
         if !(self.is_damaged() && meets_no_more) {
             self.fares(committed);
+        }
+    }
+
+    /// Looks for the next operation for so long, if the store is still open.
+    pub(super) fn look_for_next(&self, limit: Duration) -> Looked {
+        match self.is_open() {
+            true => self.presence.shared.queue.look_for_next(limit),
+            false => Looked::InVain,
         }
     }
 

@@ -8,9 +8,10 @@ use hermes_pool::clock::{Clock, SystemClock};
 use super::Outcome;
 use super::history::History;
 
-/// How long heartbeats run before they are counted. A store's log that still grows costs the disk twice as much with each
-/// commit; once it was moved into the database it is written over, for the rest of the store's life.
-pub(crate) const WARM_UP: Duration = Duration::from_millis(400);
+/// How long heartbeats run before they are counted. By then a store's log has its length and is written over, for the rest
+/// of the store's life, where one that still grows costs the disk twice as much with each commit; and tables and indexes
+/// have left the few pages of a new store.
+pub(crate) const WARM_UP: Duration = Duration::from_secs(1);
 
 /// How much is measured, and what is made for it only once.
 pub(crate) struct Session {
