@@ -7,8 +7,8 @@
 //! Restart: a new one finds the pairs in the [`BoardDirectory`], which outlives it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Atomic};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use actix::{
@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 
 use super::board_parts::{BoardParts, HeldIntents};
 use super::board_thread::BoardHandle;
+use super::directory::{BoardActors, BoardDirectory, WakeReconciler};
 use super::dispatcher::{Dispatcher, Look};
 use super::engine::Engine;
 use super::events::Events;
@@ -35,86 +36,6 @@ use crate::board::{BoardError, BoardHost, Found};
 use crate::clock::SharedClock;
 use crate::domain::{BoardSlug, IllegalRow, Lane, LeasePolicy};
 use crate::faults::{Faults, Work};
-
-/// The two actors of one board, and what they share.
-#[derive(Clone)]
-pub struct BoardActors {
-    /// Settles, watches and resolves.
-    pub reconciler: Link<Reconciler>,
-    /// Claims.
-    pub dispatcher: Link<Dispatcher>,
-    /// What they share.
-    pub parts: BoardParts,
-}
-
-/// The boards that have actors; clones share it.
-#[derive(Clone, Default)]
-pub struct BoardDirectory {
-    boards: Arc<RwLock<BTreeMap<BoardSlug, BoardActors>>>,
-}
-
-impl BoardDirectory {
-    /// One board's actors.
-    #[must_use]
-    pub fn get(&self, slug: &BoardSlug) -> Option<BoardActors> {
-        self.boards
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(slug)
-            .cloned()
-    }
-
-    /// Every board's actors, in order of name.
-    #[must_use]
-    pub fn all(&self) -> Vec<BoardActors> {
-        self.boards
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
-    }
-
-    /// A run of this board needs attention. If nobody hears it, the next pass finds the run by itself.
-    pub fn wake(&self, slug: &BoardSlug) {
-        if let Some(board) = self.get(slug)
-            && let Err(error) = board.reconciler.tell(Wake {
-                board_changed: false,
-            })
-        {
-            log::debug!("board={slug} not woken: {error}");
-        }
-    }
-
-    fn insert(&self, board: BoardActors) {
-        let slug = board.parts.slug.clone();
-        self.boards
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(slug, board);
-    }
-
-    fn remove(&self, slug: &BoardSlug) -> Option<BoardActors> {
-        self.boards
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(slug)
-    }
-}
-
-/// Wakes the Reconciler of one board.
-#[derive(Clone)]
-pub struct WakeReconciler {
-    directory: BoardDirectory,
-    slug: BoardSlug,
-}
-
-impl WakeReconciler {
-    /// Wakes it.
-    pub fn wake(&self) {
-        self.directory.wake(&self.slug);
-    }
-}
 
 /// What every board's actors are built from.
 #[derive(Clone)]
@@ -329,10 +250,7 @@ impl Boards {
 
     fn pair(&self, slug: &BoardSlug) -> std::io::Result<BoardActors> {
         let parts = self.parts(slug)?;
-        let wake = WakeReconciler {
-            directory: self.directory.clone(),
-            slug: slug.clone(),
-        };
+        let wake = WakeReconciler::of(self.directory.clone(), slug.clone());
         let for_dispatcher = parts.clone();
         let dispatcher = self
             .keeper

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::adopt::{Adopted, Prepared, add, prepare};
 use super::board_parts::BoardParts;
+use super::directory::WakeReconciler;
 use super::events::PoolEvent;
 use super::roster::{Forget, Grant, Granted, Want};
 use super::scope::Scope;
@@ -49,7 +50,7 @@ pub struct LookNow;
 /// Claims tasks of one board.
 pub struct Dispatcher {
     parts: BoardParts,
-    reconciler: super::boards::WakeReconciler,
+    reconciler: WakeReconciler,
     looking: bool,
     again: bool,
     askers: Vec<oneshot::Sender<usize>>,
@@ -59,11 +60,7 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// A Dispatcher that begins with a look.
     #[must_use]
-    pub fn new(
-        parts: BoardParts,
-        reconciler: super::boards::WakeReconciler,
-        guard: DownGuard,
-    ) -> Self {
+    pub fn new(parts: BoardParts, reconciler: WakeReconciler, guard: DownGuard) -> Self {
         Self {
             parts,
             reconciler,

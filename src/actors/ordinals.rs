@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 
 use super::keys::SlotKey;
 use super::ordinal::{Deliver, Drain, OrdinalActor, Refresh, Share};
+use super::presence::Presence;
 use super::reply::{DeliveryError, Reply};
-use super::roster::Presence;
 use super::supervise::{Link, Unreached};
 use crate::clock::SharedClock;
 use crate::domain::Ordinal;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering as Atomic;
 
-use super::boards::BoardActors;
+use super::directory::BoardActors;
 use super::ledger::{Deferral, Item};
 use super::metrics::Gauges;
 use super::pool::Pool;
-use super::roster::Presence;
+use super::presence::Presence;
 use super::view::{
     AssignmentCounts, BoardState, BoardView, DeferralView, PoolSnapshot, PoolView, SlotState,
     SlotView,

@@ -94,13 +94,26 @@ enum Broken {
     Lost(StoreError),
 }
 
+/// The answers of a group whose commit is over. They leave when whoever committed has noted how it went, so that nobody who
+/// was answered finds what was known before.
+#[must_use = "nobody is answered before they leave"]
+pub struct Answers(Vec<Job>);
+
+impl Answers {
+    /// Answers every member.
+    pub fn leave(self) {
+        self.0.into_iter().for_each(|job| job.0.answer());
+    }
+}
+
 impl Store {
-    /// Runs a group in one transaction and answers all of it after the commit.
-    ///
-    /// # Errors
-    /// What kept the group as a whole from being committed, or the damage that a member met, for the log and operators;
-    /// the members have been answered.
-    pub fn commit_group(&mut self, mut group: Vec<Job>, now: Timestamp) -> Result<(), StoreError> {
+    /// Runs a group in one transaction. Returns what kept the group as a whole from being committed, or the damage that a
+    /// member met, for the log and operators; and what the members are told.
+    pub fn commit_group(
+        &mut self,
+        mut group: Vec<Job>,
+        now: Timestamp,
+    ) -> (Result<(), StoreError>, Answers) {
         let verdict = match self.commit(&mut group, now) {
             Ok(()) => group.iter().find_map(Job::damage).map_or(Ok(()), Err),
             Err(Broken::NotStored(error)) => {
@@ -114,8 +127,7 @@ impl Store {
                 Err(error)
             }
         };
-        group.into_iter().for_each(|job| job.0.answer());
-        verdict
+        (verdict, Answers(group))
     }
 
     /// Runs one operation in a transaction of its own.
@@ -132,7 +144,8 @@ impl Store {
             // The receiver below outlives the group.
             let _ = sender.send(outcome);
         });
-        let group = self.commit_group(vec![job], now);
+        let (group, answers) = self.commit_group(vec![job], now);
+        answers.leave();
         receiver
             .recv()
             .unwrap_or_else(|_| group.and(Err(StoreError::Unknown)))

@@ -52,7 +52,8 @@ fn commit(
     members: Vec<(Job, Receiver<Answer>)>,
 ) -> (Result<(), StoreError>, Vec<Answer>) {
     let (jobs, receivers): (Vec<_>, Vec<_>) = members.into_iter().unzip();
-    let verdict = store.commit_group(jobs, NOW);
+    let (verdict, answers) = store.commit_group(jobs, NOW);
+    answers.leave();
     let answers = receivers.iter().map(|answer| answer.recv().unwrap());
     (verdict, answers.collect())
 }

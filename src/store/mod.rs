@@ -38,7 +38,7 @@ use crate::domain::Fence;
 use place::Place;
 
 pub use error::{AddRefusal, FileProblem, Refusal, StoreError};
-pub use group::Job;
+pub use group::{Answers, Job};
 pub use operations::Operation;
 pub use read::{Page, PageStart, Reader};
 pub use records::{ClaimEntry, Intent, NewClaim, Record, Texts};

@@ -117,7 +117,9 @@ impl Life {
             self.slots[slot] = next;
         }
         let store = self.store.as_mut().unwrap();
-        store.commit_group(group, self.now).unwrap();
+        let (committed, answers) = store.commit_group(group, self.now);
+        committed.unwrap();
+        answers.leave();
     }
 
     fn step(&mut self, ordinal: u16, next: Next) -> (Job, Next) {

@@ -29,13 +29,14 @@ use actix::{
 };
 use tokio::sync::oneshot;
 
-use super::boards::BoardDirectory;
+use super::directory::BoardDirectory;
 use super::events::Events;
 use super::ledger::Ledger;
 use super::metrics::Metrics;
 use super::ordinals::Opened;
+use super::presence::Presence;
 use super::reply::{DeliveryError, Replier, Reply};
-use super::roster::{Presence, Roster};
+use super::roster::Roster;
 use super::store::StoreHandle;
 use super::supervise::{DownGuard, Link, Stop};
 use crate::clock::SharedClock;

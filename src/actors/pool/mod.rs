@@ -17,7 +17,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::actors::boards::{BoardActors, BoardDirectory, Boards, ListBoards};
+use crate::actors::boards::{Boards, ListBoards};
+use crate::actors::directory::{BoardActors, BoardDirectory};
 use crate::actors::dispatcher::LookNow;
 use crate::actors::engine::Engine;
 use crate::actors::events::{Events, Listener};

@@ -11,7 +11,7 @@ use crate::actors::settle::{is_unconfirmed, passed_limit};
 use crate::board::{Board, BoardError};
 use crate::domain::{
     Assignment, BOARD_HEARTBEAT_SECONDS, Binding, CLAIM_TTL_SECONDS, EXTEND_SECONDS, Evidence,
-    Expected, ExpectedEnding, FailCause, Fate, Terminal, Timestamp, Verdict, judge,
+    Expected, ExpectedEnding, FailCause, Fate, RunKey, Terminal, Timestamp, Verdict, judge,
 };
 use crate::faults::FaultPoint;
 use crate::store::Record;
@@ -160,31 +160,25 @@ impl Pass<'_> {
             self.due(at);
         }
         self.parts.faults.pass(FaultPoint::ClaimExtended);
-        let mut noted = Ok(true);
-        if chores.extend {
-            noted = self
-                .parts
-                .store
-                .call(NoteConfirmed {
-                    key: key.clone(),
-                    at: now,
-                })
-                .await;
-        }
-        if chores.beat && noted.is_ok() {
-            noted = self
-                .parts
-                .store
-                .call(NoteBoardHeartbeat {
-                    key: key.clone(),
-                    at: now,
-                })
-                .await;
-        }
+        self.note(&key, chores, now).await;
+    }
+
+    /// Notes in the store what the board was told.
+    async fn note(&mut self, key: &RunKey, told: Chores, at: Timestamp) {
+        const WHAT: &str = "note the extension";
+        let (store, key) = (self.parts.store.clone(), key.clone());
         let scope = Scope::from(&key);
+        let mut noted = Ok(true);
+        if told.extend {
+            let key = key.clone();
+            noted = store.call(NoteConfirmed { key, at }).await;
+        }
+        if told.beat && noted.is_ok() {
+            noted = store.call(NoteBoardHeartbeat { key, at }).await;
+        }
         match noted {
-            Ok(_) => self.parts.ledger.clear(&scope, "note the extension"),
-            Err(error) => self.put_off(&scope, "note the extension", error.to_string()),
+            Ok(_) => self.parts.ledger.clear(&scope, WHAT),
+            Err(error) => self.put_off(&scope, WHAT, error.to_string()),
         }
     }
 
@@ -239,14 +233,12 @@ impl Pass<'_> {
             return self.not_confirmed(record).await;
         }
         self.memory.of(record).confirmed = Some(self.parts.clock.elapsed());
-        let key = record.assignment.binding().key.clone();
-        let noted = NoteConfirmed {
-            key: key.clone(),
-            at: now,
+        let told = Chores {
+            beat: false,
+            ..chores
         };
-        if let Err(error) = self.parts.store.call(noted).await {
-            self.put_off(&key, "note the extension", error.to_string());
-        }
+        let key = &record.assignment.binding().key;
+        self.note(key, told, now).await;
     }
 
     /// The board could not be told. After too long its worker is stopped: Hermes is about to hand the card on.

@@ -2,7 +2,7 @@
 //!
 //! A caller queues its operation; the first of a group also sends the actor a `Flush`, which commits all that is queued by
 //! then at once; what arrives during that commit forms the next group. The actor is woken once a group, not once a message,
-//! and not at all for what it awaits (`linger`). Replies leave after the commit.
+//! and not at all for what it awaits (`linger`). Replies leave after the commit, and after the store's status tells of it.
 //!
 //! Invariants: what waits is counted, and the permit travels with the operation, so that a caller who has given up frees
 //! no place that is still taken. A failing or panicking operation fails alone. The actor keeps nothing but its connection:

@@ -86,11 +86,12 @@ impl StoreWriter {
         let Some(store) = &mut self.store else {
             return;
         };
-        let committed = store.commit_group(group, now);
+        let (committed, answers) = store.commit_group(group, now);
         let meets_no_more = committed.as_ref().err().is_none_or(StoreError::is_damage);
         if !(self.is_damaged() && meets_no_more) {
             self.fares(committed);
         }
+        answers.leave();
     }
 
     /// Looks for the next operation for so long, if the store is still open.
