@@ -45,7 +45,23 @@ impl Stage {
         let mut peer = self.target.peer(ordinal);
         let job = fetch(&mut peer);
         assert_eq!(job.envelope["task_id"], task.as_str());
+        until("its first extension is noted", || {
+            self.knows_that_the_board_was_told(&job).then_some(())
+        });
         Held { peer, job, task }
+    }
+
+    /// Whether the pool has noted all that it tells the board of a run that was just claimed. Who ages the run before that
+    /// may be overtaken by the note.
+    fn knows_that_the_board_was_told(&self, job: &Signed) -> bool {
+        let run = job.envelope["run_id"].as_str().unwrap();
+        self.store()
+            .query_row(
+                "SELECT board_heartbeat_at IS NOT NULL FROM claims WHERE run_id=?1",
+                [run],
+                |row| row.get(0),
+            )
+            .unwrap()
     }
 
     /// A task as Hermes shows it.

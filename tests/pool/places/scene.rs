@@ -135,7 +135,7 @@ impl<'a> Scene<'a> {
 
     /// Takes turns until something is so.
     pub(super) async fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
-        let patience = Instant::now() + 2 * PATIENCE;
+        let patience = Instant::now() + 4 * PATIENCE;
         while !is_so(self) {
             let entries = || self.pool.pool.ledger().entries();
             assert!(Instant::now() < patience, "{what}: {:#?}", entries());
